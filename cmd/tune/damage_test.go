@@ -13,6 +13,7 @@ import (
 // TestAFlippedBitInASavedModelIsSeen flips one in each file of a saved model, and of an
 // adapter, that loading it needs, for each command that loads one.
 func TestAFlippedBitInASavedModelIsSeen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)

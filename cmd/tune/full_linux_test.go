@@ -35,6 +35,7 @@ func smallDisk(t *testing.T, dir string) (disk string, full func()) {
 }
 
 func TestADiskThatFillsAtTheEndCostsNoModel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, full := smallDisk(t, dir)
 	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk/saved")
@@ -56,6 +57,7 @@ func TestADiskThatFillsAtTheEndCostsNoModel(t *testing.T) {
 
 // TestADiskThatFillsInTheMiddleCostsNoCheckpoint makes room again after a while.
 func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	disk, full := smallDisk(t, dir)
 	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk/saved", "--save-every", "1")
@@ -88,6 +90,7 @@ func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
 
 // TestTheOutputFolderMayBeADisk: where a file system is mounted no folder can be renamed to.
 func TestTheOutputFolderMayBeADisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	disk, _ := smallDisk(t, dir)
 	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk", "--steps", "4")
@@ -100,6 +103,7 @@ func TestTheOutputFolderMayBeADisk(t *testing.T) {
 // TestAModelThatHasNowhereToGoWaits limits the size of the files that the run can write, so
 // that no disk helps, and lifts that when it has said so.
 func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir, "--kernels", "none")
 	limit := func(bytes uint64) {

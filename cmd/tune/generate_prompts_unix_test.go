@@ -15,6 +15,7 @@ import (
 
 // TestAnInterruptKeepsTheLinesThatAreDone, and the same command goes on to what it would have come to alone.
 func TestAnInterruptKeepsTheLinesThatAreDone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // TestInterruptEndsAConversation while it waits for the next question: the exit code is
 // that of an interrupt, and nothing is reported as an error.
 func TestInterruptEndsAConversation(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func startUnread(t *testing.T, dir string, flags ...string) (cmd *exec.Cmd, out 
 		"--data", "text.txt",
 		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved"}, flags...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cacheDir(t))
 	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +86,7 @@ func needs(t *testing.T, s os.Signal) {
 }
 
 func TestAnInterruptSavesAndSucceeds(t *testing.T) {
+	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			needs(t, s)
@@ -113,6 +114,7 @@ func TestAnInterruptSavesAndSucceeds(t *testing.T) {
 }
 
 func TestASecondInterruptLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir)
 	plugins := children(t, cmd.Process.Pid)
@@ -139,6 +141,7 @@ func TestASecondInterruptLeavesNothing(t *testing.T) {
 // TestClosingTheTerminalSaves sends what a terminal that goes away sends.
 func TestClosingTheTerminalSaves(t *testing.T) {
 	needs(t, syscall.SIGHUP)
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, out, stderr := startUnread(t, dir)
 	send(t, cmd, syscall.SIGSTOP)
@@ -160,6 +163,7 @@ func TestClosingTheTerminalSaves(t *testing.T) {
 }
 
 func TestAClosedOutputEndsNoRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, out, stderr := startUnread(t, dir)
 	if err := out.Close(); err != nil {
@@ -176,6 +180,7 @@ func TestAClosedOutputEndsNoRun(t *testing.T) {
 }
 
 func TestADeadPluginIsReported(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir)
 	plugins := children(t, cmd.Process.Pid)
@@ -200,6 +205,7 @@ func TestADeadPluginIsReported(t *testing.T) {
 // TestNoPluginOutlivesItsRun ends runs in order, at their last step, and by SIGKILL at
 // random moments, most of which are within a call.
 func TestNoPluginOutlivesItsRun(t *testing.T) {
+	t.Parallel()
 	t.Run("in order", func(t *testing.T) {
 		cmd, stderr := startLong(t, t.TempDir(), "--steps", "300")
 		plugins := children(t, cmd.Process.Pid)

@@ -15,6 +15,7 @@ import (
 // TestVerifyCatchesWhatPluginsLeaveBehind runs the command on executables that are right in
 // every output.
 func TestVerifyCatchesWhatPluginsLeaveBehind(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not tell what a process has")
 	}

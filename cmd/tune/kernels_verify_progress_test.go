@@ -10,6 +10,7 @@ import (
 // TestVerifySaysWhatASlowKernelIsAt: the notes name the kernel, the kind of case and how
 // many there are.
 func TestVerifySaysWhatASlowKernelIsAt(t *testing.T) {
+	t.Parallel()
 	r, w := io.Pipe()
 	on, stop := (&app{stderr: w}).tellOfCases("slow: rope", time.Millisecond)
 	on("large positions", 7, 90)

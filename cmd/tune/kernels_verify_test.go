@@ -36,6 +36,7 @@ func verify(t *testing.T, plugin string, args ...string) (code int, stdout, stde
 // TestVerifyCatchesPlantedBugs runs the command on executables with one bug each. It must
 // fail and name the case, the pass and the tensor.
 func TestVerifyCatchesPlantedBugs(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		plugin string
 		want   []string // expressions, each of which a line must match
@@ -100,6 +101,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 
 // TestVerifyPassesARightKernel: the same executable without a bug, as text and as JSON.
 func TestVerifyPassesARightKernel(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := verify(t, "bug_none", "--quick")
 	if code != exitOK || !strings.Contains(stdout, "bug_none: ok, ") || strings.Contains(stdout, "FAILED") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)

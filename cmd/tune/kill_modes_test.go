@@ -14,6 +14,7 @@ func TestEveryModeGoesOnAfterAKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	attention := "--lora-target=q_proj,k_proj,v_proj,o_proj" // DoRA is not for experts
 	modes := []struct {
 		name    string

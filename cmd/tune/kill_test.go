@@ -61,6 +61,7 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	t.Run("all weights", func(t *testing.T) {
 		t.Parallel()
 		killed(t, 80, 10, wholeFiles)
@@ -269,6 +270,7 @@ func loadable(t *testing.T, dir, out string) (newest int) {
 
 // TestAnInterruptedRunSaysHowToGoOn interrupts a run that has checkpoints, once and twice.
 func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ func TestAPublishedModelLearnsInEveryMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	model := testdata.Shared(t, "data", "models", "stories15M")
 	text := testdata.Shared(t, "data", "datasets", "tinystories", "tinystories_2MiB.txt")
 	dir, ends := t.TempDir(), map[string]float64{}

@@ -143,6 +143,7 @@ const rankTimeout = "15s"
 
 // TestARankThatHangsEndsAll stops each rank: the other says how long it has waited, and for what.
 func TestARankThatHangsEndsAll(t *testing.T) {
+	t.Parallel()
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		for stopped := range 2 {
 			t.Run(fmt.Sprint("rank ", stopped), func(t *testing.T) {
@@ -167,6 +168,7 @@ func TestARankThatHangsEndsAll(t *testing.T) {
 
 // TestAFullDiskOfTheFirstRankCostsNoCheckpoint: it says so and goes on, until there is room again.
 func TestAFullDiskOfTheFirstRankCostsNoCheckpoint(t *testing.T) {
+	t.Parallel()
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		disk, full := smallDisk(t, t.TempDir())
 		r := beginRanks(t, l, filepath.Join(disk, "out"), "")
@@ -190,6 +192,7 @@ func TestAFullDiskOfTheFirstRankCostsNoCheckpoint(t *testing.T) {
 
 // TestAFullDiskAtTheEndOfRanksCostsNoModel: the first rank saves it elsewhere, and all ranks end.
 func TestAFullDiskAtTheEndOfRanksCostsNoModel(t *testing.T) {
+	t.Parallel()
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		disk, full := smallDisk(t, t.TempDir())
 		r := beginRanks(t, l, filepath.Join(disk, "out"), "", "--save-every", "0", "--kernels", "none")
@@ -209,6 +212,7 @@ func TestAFullDiskAtTheEndOfRanksCostsNoModel(t *testing.T) {
 
 // TestAPluginOfOneRankFails has it happen to a plugin of the second rank alone.
 func TestAPluginOfOneRankFails(t *testing.T) {
+	t.Parallel()
 	plugins := filepath.Dir(ownFolder(t, "bug_on_demand"))
 	second := "rank 1 (" + hostName(t) + "): "
 	for _, tt := range []struct {
@@ -253,6 +257,7 @@ func (r *rankRun) befall(what string) {
 
 // TestAPluginThatIsWrongOnOneRankIsTakenOffOnAll, and the run goes on to its end.
 func TestAPluginThatIsWrongOnOneRankIsTakenOffOnAll(t *testing.T) {
+	t.Parallel()
 	plugins := filepath.Dir(ownFolder(t, "bug_on_demand"))
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		r := beginRanks(t, l, filepath.Join(t.TempDir(), "out"), "", "--kernels", "bug_on_demand", "--plugin-dir", plugins,

@@ -27,6 +27,7 @@ const (
 // save a checkpoint or the model, or leave. All of them end, and the same command goes on to the same bits. On one MPI
 // each rank has its share of the optimizer.
 func TestKilledRanksLoseNothing(t *testing.T) {
+	t.Parallel()
 	kills := rankKills
 	if text := os.Getenv(killsVariable); text != "" {
 		var err error

@@ -113,6 +113,7 @@ const wholeVariable = "TUNE_TEST_WHOLE"
 // the same. Of models, kernels and adapters it tries each pair of two; the longer form has all eight, each with every
 // number of ranks sharded and not.
 func TestRanksHaveTheLossesOfOne(t *testing.T) {
+	t.Parallel()
 	all := launchers(t)
 	plugins := pluginDir(t)
 	whole := os.Getenv(wholeVariable) != ""
@@ -165,6 +166,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 
 // TestRanksResumeAsAnyNumber: a checkpoint of two ranks, each with its share of the optimizer, is one of a run.
 func TestRanksResumeAsAnyNumber(t *testing.T) {
+	t.Parallel()
 	l := launchers(t)[0]
 	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "4", "--steps", "12",
 		"--save-every", "4", "--keep", "0")
@@ -187,6 +189,7 @@ func TestRanksResumeAsAnyNumber(t *testing.T) {
 
 // TestRanksShareTheAnswers: each rank scores some of the held-out data, and the file of the first has all of it.
 func TestRanksShareTheAnswers(t *testing.T) {
+	t.Parallel()
 	l, dir := launchers(t)[0], t.TempDir()
 	data := filepath.Join(dir, "chat.jsonl")
 	var text strings.Builder
@@ -217,6 +220,7 @@ func TestRanksShareTheAnswers(t *testing.T) {
 
 // TestTheCommandsOfThePageRun runs what docs/distributed.md shows, but for launchers of several machines.
 func TestTheCommandsOfThePageRun(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "distributed.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -273,6 +277,7 @@ func bugOnDemand(run func() error, c *core.Call) error {
 
 // TestRanksEvaluateAsOne: each has a share of the held-out rows, and all get the result.
 func TestRanksEvaluateAsOne(t *testing.T) {
+	t.Parallel()
 	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "2", "--steps", "6",
 		"--eval-every", "2", "--metric", "token_accuracy")
 	for i, documents := range []int{13, 8} { // an odd number of batches, and others behind them

@@ -52,6 +52,7 @@ func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	model := testdata.Shared(t, "data", "models", "stories260K")
 	text, err := os.ReadFile(testdata.Shared(t, "data", "datasets", "text", "tinyshakespeare.txt"))
 	if err != nil {
@@ -72,7 +73,7 @@ func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
 			"--eval-data", held,
 			"--steps", steps, "--batch", "4", "--seq", "128", "--lr", lr, "--weight-decay", "0", "--out", out)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cacheDir(t))
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, bytes.TrimSpace(output))
 		}

@@ -23,6 +23,7 @@ func TestARunInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	dir, plugins := t.TempDir(), pluginDir(t)
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)

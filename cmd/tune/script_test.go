@@ -30,6 +30,7 @@ import (
 // alone, and $TUNE is the command's path;
 // in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	p := scripts(t)
 	p.Dir, p.RequireUniqueNames = filepath.Join("testdata", "script"), true
 	testscript.Run(t, p)
@@ -37,6 +38,7 @@ func TestScripts(t *testing.T) {
 
 // TestEveryFamilyTrains runs one script for each, with its small model in the folder m.
 func TestEveryFamilyTrains(t *testing.T) {
+	t.Parallel()
 	for _, f := range models.Families() {
 		t.Run(f.Type, func(t *testing.T) {
 			t.Parallel()

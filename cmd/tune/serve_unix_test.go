@@ -56,6 +56,7 @@ func isPatience(line string) bool { return strings.HasPrefix(line, "tune: interr
 
 // TestAServerAnswersAsGenerateDoes, to the last character, and ends in order when it is told to.
 func TestAServerAnswersAsGenerateDoes(t *testing.T) {
+	t.Parallel()
 	cmd, url, stderr := startServer(t, "--api-key", "secret")
 	generate := exec.Command("tune", "generate", "--model", "m", "--chat", "--template", "default", "--prompt", "hi",
 		"--max-new-tokens", "12", "--json")
@@ -102,6 +103,7 @@ func TestAServerAnswersAsGenerateDoes(t *testing.T) {
 
 // TestAServerCutsTextsAtItsEnd when their time is over.
 func TestAServerCutsTextsAtItsEnd(t *testing.T) {
+	t.Parallel()
 	cmd, url, _ := startServer(t, "--grace", "1ms", "--quiet")
 	r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
 		`{"prompt": "hi", "max_tokens": 100000, "stream": true, "n": 16}`))
@@ -121,6 +123,7 @@ func TestAServerCutsTextsAtItsEnd(t *testing.T) {
 
 // TestAServerAnswersWithAnAdapterAsGenerateDoes, and without it as well.
 func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
@@ -177,6 +180,7 @@ func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
 // TestAServerEndsInTheMiddleOfStreams in order: those that have the time come to their end, the others end with an
 // error, and no stream ends without a word.
 func TestAServerEndsInTheMiddleOfStreams(t *testing.T) {
+	t.Parallel()
 	for grace, tokens := range map[string]int{"1ms": 19000, "1h": 2000} {
 		t.Run(grace, func(t *testing.T) {
 			cut := grace == "1ms"

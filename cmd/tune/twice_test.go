@@ -14,6 +14,7 @@ import (
 // TestTwoRunsAtOnceLoseNothing starts two runs that choose their folder themselves, and two
 // that are told the same one.
 func TestTwoRunsAtOnceLoseNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)
@@ -70,6 +71,7 @@ func TestTwoRunsAtOnceLoseNothing(t *testing.T) {
 // TestAFolderThatAppearsMeanwhileCostsNoModel makes the output folder, with a file, while a
 // run goes on that wants it.
 func TestAFolderThatAppearsMeanwhileCostsNoModel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir, "--kernels", "none")
 	if err := os.Mkdir(filepath.Join(dir, "saved"), 0o777); err != nil {
@@ -94,6 +96,7 @@ func TestAFolderThatAppearsMeanwhileCostsNoModel(t *testing.T) {
 
 // TestAParentThatIsGoneCostsNoModel puts a file where the folder of the output folder was.
 func TestAParentThatIsGoneCostsNoModel(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{nil, {"--save-every", "1000000"}} {
 		dir := t.TempDir()
 		cmd, stderr := startLong(t, dir, append(flags, "--kernels", "none", "--out", "deep/saved")...)
@@ -116,6 +119,7 @@ func TestAParentThatIsGoneCostsNoModel(t *testing.T) {
 
 // TestAFolderThatIsRemovedIsMadeAgain removes what a run has written so far.
 func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{nil, {"--save-every", "1"}} {
 		dir := t.TempDir()
 		cmd, stderr := startLong(t, dir, append(flags, "--kernels", "none")...)

@@ -80,6 +80,7 @@ func saturate(c *core.Call, y []float32) {
 
 // TestVerifyCatchesBugsOfInference: what products of int8 and blocks of a cache invite.
 func TestVerifyCatchesBugsOfInference(t *testing.T) {
+	t.Parallel()
 	for plugin, want := range map[string]string{
 		"bug_int8_offset":        `FAILED linear_w8a8 forward y, .* scaling=static`,
 		"bug_int8_saturates":     `FAILED linear_w8a8 forward y, .* numbers at the ends of int8`,
