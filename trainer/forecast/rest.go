@@ -39,7 +39,7 @@ func programs(r Run) int64 {
 // scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
 // keeps it from call to call.
 func scratch(m *models.Model, r Run) int64 {
-	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r)
+	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
 }
 
 // lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
@@ -88,6 +88,20 @@ func attentionScratch(m *models.Model, r Run) (most int64) {
 		}
 		each := 3*head + 2*block*(r.Seq+gap)
 		most = max(most, number*int64(threads*each+2*head*sums))
+	}
+	return most
+}
+
+// expertsScratch is what the kernel of moe_experts keeps for the rows of a block, an assignment of a token to an expert
+// each: x, dy, the gradients of g and u, h and its gradient. The sizes are those of npu_fused_moe.
+func expertsScratch(m *models.Model, tokens int) (most int64) {
+	const number, rows = 4, 4096 // bytes; of a block
+	for _, s := range m.Sites() {
+		if s.Op != core.MoEExperts || s.Hook.Kernel() == nil {
+			continue
+		}
+		each := 2*s.Facts.Dim + 4*s.Facts.Intermediate
+		most = max(most, number*int64(min(rows, tokens*s.Facts.TopK)*each))
 	}
 	return most
 }
