@@ -131,7 +131,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
-	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
+	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
+		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
 		"core trainer/data/corpus"},
 	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/memory"
@@ -60,8 +61,19 @@ func (c Config) Forecast(held bool, plugins int) forecast.Run {
 	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq,
 		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
 		Evaluates: held && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy, Answers: c.Answers(),
+		Refers: c.refers(), Compares: c.CheckEvery > 0,
 		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves() && held && !c.Checkpoints.NoEval,
 		Plugins:   plugins, Threads: c.Threads, MaxKept: c.MaxKept}
+}
+
+// refers reports whether a run has to ask the reference, before its first step. A file of what it gave before is taken
+// to have all that is asked for.
+func (c Config) refers() bool {
+	if !c.Preference.NeedsReference() {
+		return false
+	}
+	_, err := os.Stat(c.Preference.RefCache)
+	return err != nil
 }
 
 // checkMemory refuses a run that the free memory cannot hold. The model is in memory

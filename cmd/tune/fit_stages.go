@@ -36,9 +36,9 @@ const recomputeFlag = "gradient-checkpointing"
 var (
 	fullStages = []change{
 		{recomputeFlag, automatic, ""}, // what it costs, the plan says
-		{"optim", string(optim.AdamW8), "both moments in 8 bits: steps up to 13% longer, 0.2% more held-out loss where it " +
-			"was measured"},
-		{"update-in-backward", "true", "up to 4% more time where attention is plain; gradients are clipped by " +
+		{"optim", string(optim.AdamW8), "both moments in 8 bits: steps a few percent longer, 0.2% more held-out loss " +
+			"where it was measured"},
+		{"update-in-backward", "true", "a few percent more time; gradients are clipped by " +
 			"the norm of the step before"},
 		{"weights", trainer.BF16, "no more time; weights are rounded at random and saved in bfloat16, 0.1% more held-out " +
 			"loss where it was measured"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
@@ -20,7 +21,10 @@ const peaksVariable = "TUNE_TEST_PEAKS"
 // peakRun is a mode of training, by its flags.
 type peakRun struct {
 	flags    string
+	data     string // among the shared datasets; tinystories unless it is given
+	experts  bool   // the model is a mixture of experts instead of stories15M
 	kernels  string // all unless it is given
+	check    bool   // their calls are compared with the plain forward
 	everyday bool   // taken by each run of the tests
 }
 
@@ -35,21 +39,61 @@ var peakRuns = map[string]peakRun{
 	"muon":                 {flags: "--optim muon"},
 	"in the backward pass": {flags: "--update-in-backward --clip 0"},
 	"bf16":                 {flags: "--weights bf16"},
-	"all of them": {flags: "--optim adamw_8bit --update-in-backward --weights bf16 --gradient-checkpointing",
-		everyday: true},
-	"the best kept":  {flags: "--load-best-at-end --save-every 0"},
-	"lora":           {flags: "--lora-rank 8"},
-	"lora, int8":     {flags: "--lora-rank 8 --base-int8"},
-	"lora, nf4":      {flags: "--lora-rank 8 --base-nf4", everyday: true},
-	"dora":           {flags: "--lora-rank 8 --lora-dora"},
-	"pissa":          {flags: "--lora-rank 64 --lora-init pissa"},
-	"pissa, nf4":     {flags: "--lora-rank 64 --lora-init pissa --base-nf4"},
-	"summed batches": {flags: "--grad-accum 2"},
+	"all of them":          {flags: frugal, everyday: true},
+	"the best kept":        {flags: "--load-best-at-end --save-every 0"},
+	"lora":                 {flags: "--lora-rank 8"},
+	"lora, int8":           {flags: "--lora-rank 8 --base-int8"},
+	"lora, nf4":            {flags: "--lora-rank 8 --base-nf4", everyday: true},
+	"dora":                 {flags: "--lora-rank 8 --lora-dora"},
+	"pissa":                {flags: "--lora-rank 64 --lora-init pissa"},
+	"pissa, nf4":           {flags: "--lora-rank 64 --lora-init pissa --base-nf4"},
+	"summed batches":       {flags: "--grad-accum 2"},
+
+	"compared":              {check: true, everyday: true},
+	"compared, auto":        {check: true, kernels: "auto"},
+	"compared, summed":      {check: true, flags: "--grad-accum 2"},
+	"compared, experts":     {check: true, experts: true},
+	"compared, lora":        {check: true, flags: "--lora-rank 8"},
+	"compared, all of them": {check: true, flags: frugal},
+
+	"experts":                  {experts: true, everyday: true},
+	"experts, without kernels": {experts: true, kernels: "none"},
+	"experts, checkpointing":   {experts: true, flags: "--gradient-checkpointing"},
+	"experts, frugal":          {experts: true, flags: frugal},
+	"experts, lora":            {experts: true, flags: "--lora-rank 8"},
+	"experts, lora, nf4":       {experts: true, flags: "--lora-rank 8 --base-nf4"},
+
+	"dpo":                  {data: dpoData, flags: "--stage dpo"},
+	"dpo, without kernels": {data: dpoData, flags: "--stage dpo", kernels: "none"},
+	"dpo, no evaluation":   {data: dpoData, flags: "--stage dpo --no-eval", everyday: true},
+	"dpo, all of them":     {data: dpoData, flags: "--stage dpo " + frugal},
+	"dpo, lora":            {data: dpoData, flags: "--stage dpo --lora-rank 8"},
+	"dpo, lora, nf4":       {data: dpoData, flags: "--stage dpo --lora-rank 8 --base-nf4"},
+	"dpo, summed batches":  {data: dpoData, flags: "--stage dpo --grad-accum 2"},
+	"dpo, experts":         {data: dpoData, flags: "--stage dpo", experts: true},
+	"orpo":                 {data: dpoData, flags: "--stage orpo"},
+	"orpo, no evaluation":  {data: dpoData, flags: "--stage orpo --no-eval"},
+	"simpo":                {data: dpoData, flags: "--stage simpo"},
+	"kto":                  {data: ktoData, flags: "--stage kto"},
+	"kto, lora":            {data: ktoData, flags: "--stage kto --lora-rank 8"},
 }
 
-// TestThePeakIsThePlan trains stories15M in every mode, with evaluations and checkpoints, and compares the most memory
-// that tune and its plugins have together, pages that they share counted once, with what "tune plan" says of the same
-// flags: 5% more or less. Kernels' calls are not compared with the plain forward, whose memory no plan has.
+// Data and flags of several modes.
+const (
+	dpoData = "llamafactory/dpo_en_demo.json"
+	ktoData = "llamafactory/kto_en_demo.json"
+	frugal  = "--optim adamw_8bit --update-in-backward --weights bf16 --gradient-checkpointing"
+)
+
+// expertsConfig is a mixture of experts about as large as stories15M.
+const expertsConfig = `{"model_type": "qwen3_moe", "vocab_size": 32000, "hidden_size": 288, "intermediate_size": 768,
+	"num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 6, "head_dim": 48, "num_experts": 8,
+	"num_experts_per_tok": 2, "moe_intermediate_size": 192, "norm_topk_prob": true, "tie_word_embeddings": true,
+	"max_position_embeddings": 256, "initializer_range": 0.02}`
+
+// TestThePeakIsThePlan trains small models in every mode, with evaluations and checkpoints, and compares the most
+// memory that tune and its plugins have together, pages that they share counted once, with what "tune plan" says of
+// the same flags: 5% more or less.
 func TestThePeakIsThePlan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -71,7 +115,7 @@ func TestThePeakIsThePlan(t *testing.T) {
 			if err != nil {
 				t.Fatalf("plan: %v\n%s", err, out)
 			}
-			peak := peakOf(t, append([]string{"train", "--out", filepath.Join(t.TempDir(), "out")}, args...)...)
+			peak := peakOf(t, filepath.Join(t.TempDir(), "out"), args...)
 			more := float64(peak)/float64(plan.Bytes) - 1
 			t.Logf("%d MiB planned, %d MiB at the peak: %+.1f%%", plan.Bytes>>20, peak>>20, 100*more)
 			if !(math.Abs(more) <= 0.05) {
@@ -83,31 +127,59 @@ func TestThePeakIsThePlan(t *testing.T) {
 
 // args are the flags of the run but for the folder that it saves.
 func (r peakRun) args(t *testing.T) []string {
-	const data = "tinystories/tinystories_2MiB.text.jsonl"
-	kernels := "all"
-	if r.kernels != "" {
-		kernels = r.kernels
+	model := testdata.Shared(t, "data", "models", "stories15M")
+	if r.experts {
+		model = expertsIn(t, model)
 	}
-	args := []string{"--model", testdata.Shared(t, "data", "models", "stories15M"),
-		"--data", testdata.Shared(t, "data", "datasets", data), "--eval-size", "8", "--eval-every", "2",
-		"--seq", "256", "--batch", "8", "--steps", "3", "--threads", "2", "--max-kept", "0", "--check-every", "0",
-		"--plugin-dir", pluginDir(t), "--kernels", kernels}
+	data := cmp.Or(r.data, "tinystories/tinystories_2MiB.text.jsonl")
+	args := []string{"--model", model, "--data", testdata.Shared(t, "data", "datasets", data),
+		"--eval-size", "8", "--eval-every", "2",
+		"--seq", "256", "--batch", "8", "--steps", "3", "--threads", "2", "--max-kept", "0",
+		"--plugin-dir", pluginDir(t), "--kernels", cmp.Or(r.kernels, "all")}
+	if r.data != "" { // a reference is asked about all of them
+		args = append(args, "--template", "default", "--max-samples", "40")
+	}
+	if !r.check {
+		args = append(args, "--check-every", "0")
+	}
 	if !strings.Contains(r.flags, "--save-every") {
 		args = append(args, "--save-every", "2")
 	}
 	return append(args, strings.Fields(r.flags)...)
 }
 
-// peakOf runs the program and returns the most memory that it and its plugins were seen to have.
-func peakOf(t *testing.T, args ...string) (peak int64) {
-	cmd := tuneIn(t, t.TempDir(), args...)
+// expertsIn makes a folder with a mixture of experts that has the tokenizer of another folder.
+func expertsIn(t *testing.T, tokenizer string) string {
+	dir := t.TempDir()
+	if err := writeConfig(dir, []byte(expertsConfig)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		text, err := os.ReadFile(filepath.Join(tokenizer, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// peakOf trains and returns the most memory that the program and its plugins were seen to have until the model was
+// saved in a folder. Then they end one after the other, and pages that one of them has given up count for those
+// that are still to be looked at, as well.
+func peakOf(t *testing.T, out string, args ...string) (peak int64) {
+	cmd := tuneIn(t, t.TempDir(), append([]string{"train", "--out", out}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
-		peak = max(peak, memory.OfFamily(cmd.Process.Pid))
+		if now := memory.OfFamily(cmd.Process.Pid); !saved(out) {
+			peak = max(peak, now)
+		}
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -120,4 +192,10 @@ func peakOf(t *testing.T, args ...string) (peak int64) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// saved reports whether a run has saved its model in a folder, which it does last.
+func saved(out string) bool {
+	configs, _ := filepath.Glob(filepath.Join(out, "*config.json")) // of a model or an adapter
+	return configs != nil
 }

@@ -68,6 +68,10 @@ func uses() []use {
 	int8GateUp.WeightDType, int8GateUp.Frozen = core.Int8, true
 	halfGateUp := again
 	halfGateUp.WeightDType, halfGateUp.Frozen = core.BFloat16, true
+	blocks := gateUp // of 64 tokens
+	blocks.Dim, blocks.Intermediate = 8, 4200
+	againBlocks := blocks
+	againBlocks.Recompute = true
 	pre := norm(70)
 	pre.Residual, pre.Bias, pre.Pairing, pre.RotaryDim = true, true, core.Half, 8
 	pre.HeadDim, pre.Heads, pre.KVHeads = 16, 4, 2
@@ -90,7 +94,7 @@ func uses() []use {
 		{core.SharedExpertFFN, shared, 60}, {core.SharedExpertFFN, packedShared, 9},
 		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
 		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
-		{core.GateUpSwiGLU, halfGateUp, 37},
+		{core.GateUpSwiGLU, halfGateUp, 37}, {core.GateUpSwiGLU, blocks, 90}, {core.GateUpSwiGLU, againBlocks, 90},
 		{core.Linear, int8s, 30}, {core.Linear, rounded(int8s), 30}, {core.Linear, rounded(layer), 90},
 		{core.Linear, rounded(adapted), 60}, {core.Linear, rounded(trained), 37},
 		{core.Linear, layer, 90}, {core.Linear, adapted, 60}, {core.Linear, trained, 37}, {core.Linear, wide, 50},

@@ -10,7 +10,7 @@ import (
 
 const (
 	// mostLogits is how many of them are in memory at a time, unless a few tokens have more.
-	mostLogits = 8 << 20
+	mostLogits = 2 << 20
 	// sampled is one of how many tokens has its loss compared where nothing else is: each has
 	// its own logits, which are as much work as the kernel's whole forward pass.
 	sampled  = 4
@@ -58,7 +58,7 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 		l.dx, l.dxMax = make([]float32, tokens*directions), make([]float64, tokens)
 		l.dweight = make([]float32, f.Vocab*(directions+1))
 	}
-	n := min(256, max(8, mostLogits/f.Vocab))
+	n := lossTokens(f.Vocab)
 	for ; len(counted) > 0; counted = counted[min(n, len(counted)):] {
 		l.compare(counted[:min(n, len(counted))])
 	}
@@ -67,6 +67,9 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 	}
 	return l.found, nil
 }
+
+// lossTokens returns how many tokens have their logits in memory at a time.
+func lossTokens(vocab int) int { return min(256, max(32, mostLogits/vocab)) }
 
 // inSample picks the tokens whose digits, to the base of sampled, add up to a multiple of it:
 // one in so many, and in some block every place of a block of any power of it.

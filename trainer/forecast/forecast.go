@@ -30,6 +30,8 @@ type Run struct {
 	Evaluates             bool // held-out data are evaluated, by a second graph
 	Predicts              bool // which tells the likeliest tokens, too; see trainer.NewPredictor
 	Answers               int  // tokens that an answer may have with its question, where evaluations have them written
+	Refers                bool // the graph of evaluations computes what a reference gives to answers, too
+	Compares              bool // calls of kernels are compared with the plain forward
 	KeepsBest             bool // the best weights so far lie in memory, not in a checkpoint
 	Plugins               int  // processes that have a site
 	Threads               int  // of each process; 0 for as many as this one has
@@ -88,7 +90,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 		{"optimizer", r.Optim.Bytes(Params(m))},
 		{"activations", activations},
 	}
-	if r.Evaluates {
+	if r.Evaluates || r.Refers {
 		eval, err := size(m, mem, r, true)
 		if err != nil {
 			return nil, err

@@ -98,6 +98,19 @@ func TestTheBestWeightsAreForecast(t *testing.T) {
 	}
 }
 
+// TestAReferencesGraphIsForecast as that of evaluations is, and once where there are both.
+func TestAReferencesGraphIsForecast(t *testing.T) {
+	m := model(t)
+	r := forecast.Run{Batch: 2, Seq: 16}
+	none := forecastOf(t, m, r).Bytes()
+	r.Refers = true
+	one := forecastOf(t, m, r).Bytes()
+	r.Evaluates = true
+	if both := forecastOf(t, m, r).Bytes(); one <= none || both != one {
+		t.Errorf("%d bytes without a reference, %d with one, %d with evaluations, too", none, one, both)
+	}
+}
+
 // TestStepIsTheSumOfItsFloors: twice as fast a machine takes half the time, and the
 // batches of an accumulated step add up, but for the optimizer.
 func TestStepIsTheSumOfItsFloors(t *testing.T) {

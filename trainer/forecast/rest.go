@@ -3,6 +3,7 @@ package forecast
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -22,7 +23,44 @@ func rest(m *models.Model, r Run) []Part {
 	if n := scratch(m, r); n > 0 {
 		parts = append(parts, Part{"scratch", n})
 	}
+	if n := comparison(m, r); n > 0 {
+		parts = append(parts, Part{"comparison", n})
+	}
 	return append(parts, Part{"programs", programs(r)})
+}
+
+// comparison is what comparing calls of kernels with the plain forward takes: one call's arrays at a time, with as
+// many of the call before that are garbage by then. What a call adds to gradients is written apart, besides.
+func comparison(m *models.Model, r Run) int64 {
+	if !r.Compares {
+		return 0
+	}
+	var arrays, apart int64
+	for _, s := range m.Sites() {
+		k := s.Hook.Kernel()
+		if k == nil {
+			continue
+		}
+		arrays = max(arrays, crosscheck.Bytes(s.Op, s.Facts, r.Batch*r.Seq, r.Seq))
+		if r.Accumulate > 1 {
+			apart = max(apart, added(s, k.Info(), r.Batch*r.Seq))
+		}
+	}
+	return 2*arrays + apart
+}
+
+// added is the bytes of the gradients of weights that a call of a kernel adds to.
+func added(s core.Site, k core.Info, tokens int) (bytes int64) {
+	sig, err := core.NewSignature(s.Op, core.Backward, s.Facts)
+	if err != nil {
+		return 0
+	}
+	for _, out := range sig.Out {
+		if k.CanAdd(out.Name, tokens) {
+			bytes += int64(max(out.Count, 1)) * int64(core.Float32.Size()*out.Shape.Elems())
+		}
+	}
+	return bytes
 }
 
 // tokenBytes is what a token takes in the tokenizer, with the text of its files, which a run saves with the model: 170
@@ -39,7 +77,7 @@ func programs(r Run) int64 {
 // scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
 // keeps it from call to call.
 func scratch(m *models.Model, r Run) int64 {
-	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r)
+	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
 }
 
 // lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
@@ -88,6 +126,20 @@ func attentionScratch(m *models.Model, r Run) (most int64) {
 		}
 		each := 3*head + 2*block*(r.Seq+gap)
 		most = max(most, number*int64(threads*each+2*head*sums))
+	}
+	return most
+}
+
+// expertsScratch is what the kernel of moe_experts keeps for the rows of a block, an assignment of a token to an
+// expert each: x, dy, the gradients of g and u, h and its gradient. The sizes are those of npu_fused_moe.
+func expertsScratch(m *models.Model, tokens int) (most int64) {
+	const number, rows = 4, 4096 // bytes; of a block
+	for _, s := range m.Sites() {
+		if s.Op != core.MoEExperts || s.Hook.Kernel() == nil {
+			continue
+		}
+		each := 2*s.Facts.Dim + 4*s.Facts.Intermediate
+		most = max(most, number*int64(min(rows, tokens*s.Facts.TopK)*each))
 	}
 	return most
 }

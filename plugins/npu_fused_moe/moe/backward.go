@@ -114,8 +114,8 @@ func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, piec
 // backwardInput returns gate[e]^T dg + up[e]^T du for each row of a block.
 func (k *Kernel) backwardInput(c *core.Call, weights []expert, b block, pieces []piece) []float32 {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
-	out := vector.Grow(&k.output, (b.hi-b.lo)*D)
-	for i := range weights[0].in { // one after the other, as they add to the same rows
+	out := vector.Grow(&k.x, (b.hi-b.lo)*D) // the tokens' rows are read by then
+	for i := range weights[0].in {          // one after the other, as they add to the same rows
 		var products []vector.Product
 		for _, p := range pieces {
 			part, at := weights[p.expert].in[i], p.lo-b.lo

@@ -29,7 +29,8 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 // forward returns down[e] h for each row of a block.
 func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	x, h, out := vector.Grow(&k.x, n*D), vector.Grow(&k.hidden, n*I), vector.Grow(&k.output, n*D)
+	x, h := vector.Grow(&k.x, n*D), vector.Grow(&k.hidden, n*I)
+	out := x // which nobody reads by then
 	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
 	saved := c.Output("gate_up_out")
 	gu := vector.Wide(&k.gateUp, saved.Slice(b.lo*2*I, b.hi*2*I, n, 2*I))

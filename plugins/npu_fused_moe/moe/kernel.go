@@ -36,11 +36,10 @@ type Kernel struct {
 	Multiply vector.Multiplier
 
 	routes  routes
-	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts
+	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts; x is then those of y or dx
 	gateUp  []float32 // [rows of a block, 2I]: g and u, or their gradients
 	hidden  []float32 // [rows of a block, I]: h
 	dhidden []float32 // [rows of a block, I]: gradient of h
-	output  []float32 // [rows of a block, D]: a row of y or dx for each assignment
 	sum     []float32 // [T,D]: y or dx before it is rounded to storage, unless that is float32
 }
 
