@@ -98,7 +98,7 @@ func TestAbortSavesNothingAndCleansUp(t *testing.T) {
 func TestADivergedRunSavesNothing(t *testing.T) {
 	for _, evalRows := range []int{0, 2} {
 		j := job(t)
-		j.Config.LR, j.Config.Steps, j.Config.Clip = 1e38, 1, 0
+		j.Config.LR, j.Config.Steps, j.Config.Clip = 1e39, 1, 0 // weights of this size are infinite
 		j.Eval = j.Eval.(data.Slice)[:evalRows]
 		_, err := j.Run(t.Context())
 		if err == nil || saved(j) {
