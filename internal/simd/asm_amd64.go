@@ -1005,10 +1005,10 @@ func copyPanelsAVX2(dst *float32, step int, skip int, src *float32, stride int, 
 // fenceAMD64 lets no later store be seen before the streamed ones.
 func fenceAMD64()
 
-// prefetchAMD64 asks for the cache lines of x, of which there is one at least.
+// prefetchAMD64 asks for the cache lines of n bytes, of which there is one at least.
 //
 //go:noescape
-func prefetchAMD64(x []float32)
+func prefetchAMD64(x *byte, n int)
 
 // addAVX512 is
 //

@@ -14217,12 +14217,12 @@ TEXT ·fenceAMD64(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
-// func prefetchAMD64(x []float32)
+// func prefetchAMD64(x *byte, n int)
 // Requires: MMX+
-TEXT ·prefetchAMD64(SB), NOSPLIT, $0-24
-	MOVQ x_base+0(FP), AX
-	MOVQ x_len+8(FP), CX
-	LEAQ (AX)(CX*4), CX
+TEXT ·prefetchAMD64(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	ADDQ AX, CX
 
 line:
 	PREFETCHT0 (AX)

@@ -25,7 +25,7 @@ func panelPitch(elements int) int { return elements + 16 }
 func (p packing) packLeft(from, to int, trans bool) left {
 	if !trans && p.kernel.part != nil { // only to be widened
 		for i := from; i < to; i++ {
-			p.x.widen(p.dst[(i-from)*p.kn:][:p.kn], i*p.x.Stride+p.k0)
+			p.widen(p.dst[(i-from)*p.kn:][:p.kn], i, p.k0)
 		}
 		return left{data: p.dst, lane: p.kn, step: 1}
 	}
@@ -128,9 +128,28 @@ func (p packing) rows(row, n, col, length int) ([]float32, int) {
 		return x.Data[row*x.Stride+col:], x.Stride
 	}
 	for r := range n {
-		x.widen(p.wide[r*tileK:][:length], (row+r)*x.Stride+col)
+		p.widen(p.wide[r*tileK:][:length], row+r, col)
 	}
 	return p.wide, tileK
+}
+
+// widen widens a part of a row of the stored matrix, and asks for that of a later one: rows are too far apart to be
+// guessed.
+func (p packing) widen(dst []float32, row, col int) {
+	p.x.prefetch((row+wideRows)*p.x.Stride+col, len(dst))
+	p.x.widen(dst, row*p.x.Stride+col)
+}
+
+// prefetch asks for n stored elements, if there are so many, to be brought into the caches.
+func (x Matrix) prefetch(from, n int) {
+	switch {
+	case from+n <= len(x.BFloat16):
+		Prefetch(x.BFloat16[from : from+n])
+	case from+n <= len(x.Float16):
+		Prefetch(x.Float16[from : from+n])
+	case from+n <= len(x.Int8):
+		Prefetch(x.Int8[from : from+n])
+	}
 }
 
 // plain reports whether the elements are multiplied as they lie: they are stored as float32.

@@ -121,8 +121,8 @@ func (s Stream) head(results ...[]float32) int {
 
 // Prefetch asks for x to be brought into the caches, while there is other work to do. It
 // changes nothing.
-func Prefetch(x []float32) {
+func Prefetch[T any](x []T) {
 	if active.prefetch != nil && len(x) > 0 {
-		active.prefetch(x)
+		active.prefetch(bytesAt(x, 0), len(x)*int(unsafe.Sizeof(x[0])))
 	}
 }

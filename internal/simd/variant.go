@@ -27,8 +27,8 @@ type variant struct {
 	results
 	stream results // write past the caches; slices of results start on a cache line
 	fence  func()  // for all that was streamed
-	// prefetch asks for what is at least an element to be brought to the caches; nil: it cannot.
-	prefetch func(x []float32)
+	// prefetch asks for n bytes, at least one, to be brought to the caches; nil: it cannot.
+	prefetch func(x *byte, n int)
 
 	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)
 

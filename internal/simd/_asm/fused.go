@@ -196,11 +196,11 @@ func fence() {
 
 // prefetch emits what brings memory into the caches while there is other work to do.
 func prefetch() {
-	TEXT("prefetchAMD64", NOSPLIT, "func(x []float32)")
-	Doc("prefetchAMD64 asks for the cache lines of x, of which there is one at least.")
+	TEXT("prefetchAMD64", NOSPLIT, "func(x *byte, n int)")
+	Doc("prefetchAMD64 asks for the cache lines of n bytes, of which there is one at least.")
 	Pragma("noescape")
-	at, end := Load(Param("x").Base(), GP64()), Load(Param("x").Len(), GP64())
-	LEAQ(Mem{Base: at, Index: end, Scale: 4}, end)
+	at, end := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	ADDQ(at, end)
 	Label("line")
 	PREFETCHT0(Mem{Base: at})
 	ADDQ(Imm(64), at)
