@@ -32,7 +32,8 @@ func (a adamW8) keeps(p *Param) []slot {
 		{"absmax1", core.Float32, blocks}, {"absmax2", core.Float32, blocks}}
 }
 
-// moments are those of some blocks while they are updated.
+// moments are those of some blocks while they are updated. The first and the second are no power of two apart, or
+// what is written of one would look to the processor like what is read of the other.
 var moments = sync.Pool{New: func() any { return new([2][atOnce + 64]float32) }}
 
 func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []float32, lo, hi int) {
