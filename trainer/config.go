@@ -58,8 +58,8 @@ type Config struct {
 	Objective  nn.Objective      `json:"objective,omitzero"` // what is added to the plain loss
 	Preference preference.Config `json:"preference,omitzero"`
 
-	GradientCheckpointing bool  `json:"gradient_checkpointing,omitempty"` // see EngineConfig
-	CheckpointLayers      []int `json:"checkpoint_layers,omitempty"`      // likewise
+	GradientCheckpointing bool     `json:"gradient_checkpointing,omitempty"` // see EngineConfig
+	CheckpointParts       []string `json:"checkpoint_parts,omitempty"`       // likewise
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
 	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
 	MaxKept int64 `json:"-"`
@@ -157,8 +157,10 @@ func (c Config) Validate() error {
 	need(c.MaxTime >= 0, "trainer.Config.MaxTime is %s, must not be negative", c.MaxTime)
 	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
 	need(c.Threads <= simd.MaxThreads(), "trainer.Config.Threads is %d, must be at most %d; 0 takes all cores", c.Threads, simd.MaxThreads())
-	for _, l := range c.CheckpointLayers {
-		need(l >= 0, "trainer.Config.CheckpointLayers has %d; layers are counted from 0", l)
+	for _, p := range c.CheckpointParts {
+		if _, _, err := nn.ParseLayerPart(p); err != nil {
+			errs = append(errs, fmt.Errorf("trainer.Config.CheckpointParts: %w", err))
+		}
 	}
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {

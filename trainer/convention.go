@@ -62,7 +62,7 @@ func (c Config) Engine() EngineConfig {
 	e := EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
 		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward,
 		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing,
-		CheckpointLayers: c.CheckpointLayers, MaxKept: c.MaxKept,
+		CheckpointParts: c.CheckpointParts, MaxKept: c.MaxKept,
 		Preference: c.Preference, Trained: c.LoRA.Adapter != ""}
 	if c.DecayAll {
 		e.NoDecay = nil

@@ -40,7 +40,7 @@ type EngineConfig struct {
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
 	// the same bits.
 	GradientCheckpointing bool
-	CheckpointLayers      []int // the layers of which GradientCheckpointing is; nil for all
+	CheckpointParts       []string // the layers, and parts of them, of which GradientCheckpointing is; nil for all. See nn.LayerPart
 
 	MaxKept int64 // bytes that kernels may keep of frozen weights; see Config
 

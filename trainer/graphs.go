@@ -99,7 +99,7 @@ func (e *Engine) graph(seq int, within *autograd.Program) (*graph, error) {
 		return nil, err
 	}
 	c.G.Within(within)
-	c.Checkpoint, c.CheckpointLayers = e.cfg.GradientCheckpointing, e.cfg.CheckpointLayers
+	c.Checkpoint, c.CheckpointParts = e.cfg.GradientCheckpointing, e.cfg.CheckpointParts
 	c.Training, c.Watch = true, e.cfg.Check.Watch
 	if e.cfg.Accumulate > 1 {
 		c.Sums = &e.host

@@ -72,7 +72,9 @@ func TestPlainAndFusedTrainAlike(t *testing.T) {
 func TestCheckpointingGivesTheSameBits(t *testing.T) {
 	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 	again := func(c *trainer.EngineConfig) { c.GradientCheckpointing = true }
-	some := func(c *trainer.EngineConfig) { c.GradientCheckpointing, c.CheckpointLayers = true, []int{1} }
+	some := func(c *trainer.EngineConfig) {
+		c.GradientCheckpointing, c.CheckpointParts = true, []string{"layers.1", "layers.0.mlp"}
+	}
 	for _, patch := range []func(*models.Model){nil, all(t, reg)} {
 		want := newRun(t, mem, patch).steps(6)
 		sameBits(t, newRun(t, mem, patch, again).steps(6), want)

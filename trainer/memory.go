@@ -59,7 +59,7 @@ func (c Config) checkWeights(m *models.Model) error {
 // memory is free, which kernels keep packed weights in, it leaves open.
 func (c Config) Forecast(held bool, plugins int) forecast.Run {
 	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq,
-		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
+		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointParts: c.CheckpointParts,
 		Evaluates: held && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy, Answers: c.Answers(),
 		Refers: c.refers(), Compares: c.CheckEvery > 0,
 		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves() && held && !c.Checkpoints.NoEval,
@@ -85,6 +85,12 @@ func (r *session) checkMemory() error {
 	}
 	run := c.Forecast(rowsIn(j.Eval) > 0, len(r.sum.Report.Applied()))
 	run.Batch, run.Accumulate, run.Lengths = r.batch, r.accumulate, r.lengths
+	if j.World.Size() == 1 { // of the batches of several ranks, each has a part
+		var err error
+		if run.Counted, err = j.Counted(r.loader); err != nil {
+			return err
+		}
+	}
 	f, err := forecast.New(j.Model, j.Memory, run)
 	if err != nil {
 		return err

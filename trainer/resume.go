@@ -97,7 +97,7 @@ func older(dir string) string {
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field but NoPacking, by which batches are cut: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_layers",
+var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_parts",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
 	"checkpoints.early_stopping", "checkpoints.early_stopping_threshold", "metric.metric", "metric.max_new_tokens",
 	"metric.best_metric"}

@@ -46,6 +46,7 @@ type benchFlags struct {
 	kernels     []string
 	plugins     pluginFlags
 	out         outputFlags
+	recompute   recomputing
 }
 
 func (a *app) benchCommand() *Command {
@@ -83,7 +84,7 @@ func (b *benchFlags) add(c *Command) {
 	addLoRA(step, &b.train.LoRA)
 	addOptim(step, &b.train)
 	addUpdate(step, &b.train)
-	step.BoolVar(&b.train.GradientCheckpointing, recomputeFlag, false, recomputeHelp)
+	addRecompute(step, &b.recompute, &b.train, "")
 	addMaxKept(step, &b.train)
 	addPrecision(step, &b.train)
 	addThreads(step, &b.train.Threads)

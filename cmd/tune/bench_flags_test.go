@@ -58,7 +58,7 @@ var notOfAStep = map[string]string{
 	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
 	"kernels-verbose":        ofTheRun,
-	"gradient-checkpointing": "that of bench is on or off: no limit chooses the layers",
+	"gradient-checkpointing": "that of bench has no auto: no limit chooses the layers",
 	"memory":                 "bench measures the step that is asked for, and changes nothing of it",
 	"kernels":                "that of bench names several selections, its variants",
 	"check-every":            "a check is of one step among many; bench measures the others",

@@ -102,7 +102,7 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	err = c.Flags.Parse(joinAuto(c, rest))
+	err = c.Flags.Parse(joinRecompute(c, rest))
 	if errors.Is(err, pflag.ErrHelp) {
 		a.printHelp(c)
 		return nil
@@ -117,19 +117,6 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 		return err
 	}
 	return c.Run(ctx, c.Flags.Args())
-}
-
-// joinAuto has auto follow a flag that may do without a value, and else takes one with = only.
-func joinAuto(c *Command, args []string) []string {
-	var all []string
-	for i, arg := range args {
-		if n := len(all); n > 0 && arg == automatic && args[i-1] == "--"+recomputeFlag && c.Flags.Lookup("memory") != nil {
-			all[n-1] += "=" + arg
-			continue
-		}
-		all = append(all, arg)
-	}
-	return all
 }
 
 // find returns the command whose name starts the arguments, and the arguments after it.

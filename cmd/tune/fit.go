@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"
@@ -39,35 +37,6 @@ func (l *memoryLimit) Set(s string) error {
 	return l.byteSize.Set(s)
 }
 
-// recomputing is the value of --gradient-checkpointing, which is a bool or auto.
-type recomputing struct {
-	config *trainer.Config
-	auto   bool
-}
-
-var _ pflag.Value = (*recomputing)(nil)
-
-// Type implements pflag.Value.
-func (*recomputing) Type() string { return "bool" }
-
-// String implements pflag.Value.
-func (r *recomputing) String() string {
-	if r.auto {
-		return automatic
-	}
-	return strconv.FormatBool(r.config != nil && r.config.GradientCheckpointing)
-}
-
-// Set implements pflag.Value.
-func (r *recomputing) Set(s string) error {
-	on, err := strconv.ParseBool(s)
-	if r.auto = s == automatic; err != nil && !r.auto {
-		return errors.New("it must be true, false or auto")
-	}
-	r.config.GradientCheckpointing, r.config.CheckpointLayers = on || r.auto, nil
-	return nil
-}
-
 // fitter looks for a run that needs no more memory than a limit.
 type fitter struct {
 	config trainer.Config // of the run as it was asked for
@@ -85,7 +54,7 @@ var errNoRun = errors.New("no run")
 type fitting struct {
 	Changes []change `json:"changes"`
 	Bytes   int64    `json:"bytes"`
-	layers  []int    // that are computed again, where they were to be chosen
+	parts   []string // of layers, that are computed again, where they were to be chosen
 	rest    int64    // Bytes without what kernels may keep
 }
 
@@ -147,15 +116,15 @@ func (f *fitter) try(with []change) (*fitting, error) {
 	if limit == 0 {
 		limit = math.MaxInt64
 	}
-	planned, layers, longer, err := forecast.Selective(m, f.mem, r, limit)
+	planned, parts, longer, err := forecast.Selective(m, f.mem, r, limit)
 	if err != nil {
 		return nil, err
 	}
 	others := slices.DeleteFunc(slices.Clone(with), func(c change) bool { return c.Flag == recomputeFlag })
 	next := newFitting(others, planned)
-	if next.layers = layers; len(layers) > 0 {
-		cost := fmt.Sprintf("computes %d of %s again: %.0f%% more time by the arithmetic, the same bits", len(layers),
-			amount.Of(m.Config.NumHiddenLayers, "layer"), 100*longer)
+	if next.parts = parts; len(parts) > 0 {
+		cost := fmt.Sprintf("computes %s again: %.0f%% more time by the arithmetic, the same bits",
+			partsInWords(parts, m.Config.NumHiddenLayers), 100*longer)
 		next.Changes = slices.Insert(next.Changes, 0, change{recomputeFlag, automatic, cost})
 	}
 	return next, nil
@@ -221,7 +190,7 @@ func (a *app) fit(ctx context.Context, c *Command, t *trainFlags, reg *core.Regi
 		return nil, err
 	}
 	if f.auto || changesFlag(result.Changes, recomputeFlag) {
-		t.config.GradientCheckpointing, t.config.CheckpointLayers = len(result.layers) > 0, result.layers
+		t.config.GradientCheckpointing, t.config.CheckpointParts = len(result.parts) > 0, result.parts
 	}
 	if limited && t.config.MaxKept == 0 && f.limit > 0 {
 		if t.config.MaxKept = forecast.Room(f.limit, result.rest, 0); t.config.MaxKept == 0 {

@@ -29,8 +29,6 @@ func (c change) String() string {
 	return "--" + c.Flag + " " + c.Value
 }
 
-const recomputeFlag = "gradient-checkpointing"
-
 // What is changed of a run so that it fits, in this order, each on top of those before it. The figures are those of
 // docs/optimizers.md and docs/memory.md.
 var (

@@ -145,7 +145,7 @@ func (a *app) makeRunPlan(ctx context.Context, command *Command, t *trainFlags, 
 	p.Kernels = p.report.Applied()
 	p.run = forecastOf(c, p.report)
 	if p.run.Free = p.Available; p.Course != nil {
-		p.run.Lengths = p.Course.Lengths
+		p.run.Lengths, p.run.Counted = p.Course.Lengths, p.Course.Counted
 	}
 	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
 		return nil, err

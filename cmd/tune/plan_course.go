@@ -20,6 +20,7 @@ type course struct {
 	Steps    int       `json:"steps"`
 	Warmup   int       `json:"warmup_steps"`
 	Lengths  []int     `json:"shorter_rows,omitempty"` // the lengths of other graphs, below the longest
+	Counted  int       `json:"counted_tokens"`         // of a batch, that count in the loss, at most
 	Row      float64   `json:"tokens_a_row,omitempty"` // the mean of the first epoch; 0 where all are the longest
 	Rates    []float64 `json:"learning_rates"`         // of each step
 	Decayed  []string  `json:"decayed"`                // trained tensors with weight decay
@@ -73,7 +74,10 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 // deal says how long the rows of batches are.
 func (c *course) deal(job *trainer.Job) error {
 	loader, shorter, err := job.Deal()
-	if err != nil || len(shorter) == 0 {
+	if err != nil {
+		return err
+	}
+	if c.Counted, err = job.Counted(loader); err != nil || len(shorter) == 0 {
 		return err
 	}
 	longest, err := loader.Longest()

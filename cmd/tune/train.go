@@ -118,10 +118,8 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.ranks.add(c.Group("Several ranks"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
-	t.recompute.config = &t.config
-	machine.Var(&t.recompute, recomputeFlag, recomputeHelp+"; auto for as few layers as fit into --memory, or else what "+
-		"is free, which takes less time")
-	machine.Lookup(recomputeFlag).NoOptDefVal = "true"
+	addRecompute(machine, &t.recompute, &t.config, "; auto for as few as fit into --memory, or else what is free, which "+
+		"takes less time")
 	machine.Var(&t.memory, "memory", "the most memory that the run may take, plugins and all: a `SIZE` such as 6GiB, or "+
 		"auto for what is free; of what the flags leave open, as much is changed as makes it fit, and said")
 	addMaxKept(machine, &t.config)

@@ -82,9 +82,6 @@ func addThreads(f *pflag.FlagSet, threads *int) {
 	f.IntVar(threads, "threads", *threads, "`THREADS` to compute with; 0 for all cores")
 }
 
-const recomputeHelp = "compute each layer's activations again for the backward pass instead of keeping them: less " +
-	"memory, up to a third more time, the same losses to the bit"
-
 func addMaxKept(f *pflag.FlagSet, c *trainer.Config) {
 	f.Var((*keptSize)(&c.MaxKept), "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
 		"their products, which spares time and changes no bit: a `SIZE` such as 1GiB, 0 for none; by default half of what "+

@@ -45,6 +45,21 @@ func (l *Loader) group() {
 	l.order[0], l.order[first] = l.order[first], l.order[0]
 }
 
+// MostTargets returns the most tokens that one of so many batches, from the first on, asks the model to predict; see
+// Batch.Targets. The next batch stays the one that it was.
+func (l *Loader) MostTargets(batches int) (most int, err error) {
+	defer l.Seek(l.next)
+	l.Seek(0)
+	for range batches {
+		b, err := l.Next()
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, b.Targets())
+	}
+	return most, nil
+}
+
 // Longest returns the length of the longest row in each batch of the first epoch.
 func (l *Loader) Longest() ([]int, error) {
 	lengths, err := l.lengths, error(nil)

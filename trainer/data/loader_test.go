@@ -212,3 +212,36 @@ func TestHoldOutRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestMostTargetsAreThoseOfABatch: row n of five has n targets, and two are in a batch.
+func TestMostTargetsAreThoseOfABatch(t *testing.T) {
+	var rows Slice
+	for n := range 5 {
+		r := Row{IDs: make([]int32, 8), Labels: slices.Repeat([]int32{Ignore}, 8), Positions: make([]int32, 8),
+			Segments: make([]int32, 8)}
+		copy(r.Labels[4:], make([]int32, n))
+		rows = append(rows, r)
+	}
+	l, err := NewLoader(rows, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var each []int
+	for range l.BatchesPerEpoch() {
+		b, err := l.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		each = append(each, b.Targets())
+	}
+	l.Seek(1)
+	for n := range each {
+		got, err := l.MostTargets(n + 1)
+		if want := slices.Max(each[:n+1]); err != nil || got != want {
+			t.Errorf("%d targets, %v, at most in %d batches that have %v", got, err, n+1, each)
+		}
+	}
+	if b, err := l.Next(); err != nil || b.Targets() != each[1] {
+		t.Errorf("the next batch has %d targets, %v, want the second, which has %d", b.Targets(), err, each[1])
+	}
+}

@@ -22,9 +22,10 @@ import (
 type Run struct {
 	Batch, Seq            int   // rows of a batch, tokens of a row
 	Lengths               []int // of rows of other graphs; see trainer.EngineConfig
+	Counted               int   // tokens of a batch that count in the loss, at most; 0 for all
 	Accumulate            int   // batches whose gradients make one step; 0 means 1
 	GradientCheckpointing bool  // see trainer.EngineConfig
-	CheckpointLayers      []int
+	CheckpointParts       []string
 	Optim                 optim.Config
 	UpdateInBackward      bool // see trainer.EngineConfig
 	Evaluates             bool // held-out data are evaluated, by a second graph
@@ -134,7 +135,7 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 		return autograd.Size{}, fmt.Errorf("forecast: %w", err)
 	}
 	c.Checkpoint, c.Training = r.GradientCheckpointing && !forwardOnly, !forwardOnly
-	c.CheckpointLayers = r.CheckpointLayers
+	c.CheckpointParts = r.CheckpointParts
 	if r.Accumulate > 1 {
 		c.Sums = mem
 	}

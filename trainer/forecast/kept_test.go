@@ -89,3 +89,26 @@ func TestWhatKernelsKeepIsForecast(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyTokensThatCountHaveLogits, in the kernel of a frozen head.
+func TestOnlyTokensThatCountHaveLogits(t *testing.T) {
+	m, err := models.NewWith([]byte(config), autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Rank: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Free)
+	reg := core.NewRegistry()
+	if err := reg.Register(reference.Kernel(core.LinearCrossEntropy)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
+		t.Fatal(err)
+	}
+	for counted, tokens := range map[int]int{0: 32, 1: 1, 10: 10, 100: 32} {
+		const token = 4 * (50 + 2*32) // its logits, its x and the gradient of that
+		f := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, Counted: counted})
+		if got := part(t, f, "scratch"); got != token*tokens {
+			t.Errorf("%d tokens count: %d bytes, want those of %d", counted, got, tokens)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package forecast
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -12,54 +11,59 @@ import (
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // nominal are the ceilings by which times are compared with each other, which hardly depends on them.
 var nominal = ceiling.Ceilings{Threads: 1, Bandwidth: 20e9, Products: 100e9}
 
-// Selective is New with gradient checkpointing of some layers: a set that makes the run no larger than limit and that
-// takes as little time as can be found, or, where no set is enough, one that spares the most. Layers are taken in two
-// orders, as few as are enough: those first that spare the most bytes for the time they take to be computed again, and
-// simply the first ones, for the backward pass comes to them when what the others have kept is no longer in memory. It
-// returns the layers' numbers, none for no checkpointing, and the share by which they make a step longer, by its
-// arithmetic.
-func Selective(m *models.Model, mem core.Memory, r Run, limit int64) (f *Forecast, layers []int, longer float64,
+// Selective is New with gradient checkpointing of some layers, or of parts of them: a set that makes the run no larger than
+// limit and that takes as little time as can be found, or, where no set is enough, one that spares the most. As few as are
+// enough are taken, in several orders: those first that spare the most bytes for the time they take to be computed again,
+// and simply those of the first layers, for the backward pass comes to them when what the others have kept is no longer
+// in memory; of each, the parts of layers, then layers, and layers alone. It returns what the set has, none for no
+// checkpointing, and the share by which it makes a step longer, by its arithmetic.
+func Selective(m *models.Model, mem core.Memory, r Run, limit int64) (f *Forecast, parts []string, longer float64,
 	err error) {
-	r.GradientCheckpointing, r.CheckpointLayers = false, nil
+	r.GradientCheckpointing, r.CheckpointParts = false, nil
 	none, err := New(m, mem, r)
 	if err != nil || none.Bytes() <= limit {
 		return none, nil, 0, err
 	}
-	r.GradientCheckpointing = true
-	all, err := New(m, mem, r)
+	orders, err := none.orders(m, mem, r)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	cheapest := none.worthAgain(all)
-	for _, order := range [][]int{cheapest, slices.Sorted(slices.Values(cheapest))} {
+	var set []part
+	for _, order := range orders {
 		g, n, err := fewest(m, mem, r, order, limit)
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		if f == nil || g.Bytes() <= limit && (f.Bytes() > limit || g.nominalStep() < f.nominalStep()) {
-			f, layers = g, slices.Sorted(slices.Values(order[:n]))
+		if f == nil || g.Bytes() <= limit && (f.Bytes() > limit || g.nominalStep() < f.nominalStep()) ||
+			f.Bytes() > limit && g.Bytes() < f.Bytes() {
+			f, set = g, order[:n]
 		}
 	}
-	return f, layers, float64(f.nominalStep())/float64(none.nominalStep()) - 1, nil
+	return f, paths(set), float64(f.nominalStep())/float64(none.nominalStep()) - 1, nil
 }
 
-// fewest finds how many of the layers, which are in an order, have to be computed again for a run to be no larger than
-// limit; all where that is not enough.
-func fewest(m *models.Model, mem core.Memory, r Run, order []int, limit int64) (f *Forecast, n int, err error) {
+// fewest finds how many of the parts, which are in an order, have to be computed again for a run to be no larger than
+// limit. Where all are not enough, some less may take less memory: a whole layer is in memory at once when it is
+// computed again, and its parts one after the other.
+func fewest(m *models.Model, mem core.Memory, r Run, order []part, limit int64) (f *Forecast, n int, err error) {
 	forecasts := map[int]*Forecast{}
 	with := func(n int) *Forecast {
 		if forecasts[n] == nil && err == nil {
-			r.GradientCheckpointing, r.CheckpointLayers = n > 0, order[:n]
+			r.GradientCheckpointing, r.CheckpointParts = n > 0, paths(order[:n])
 			forecasts[n], err = New(m, mem, r)
 		}
 		return forecasts[n]
 	}
 	n = sort.Search(len(order), func(n int) bool { return err != nil || with(n).Bytes() <= limit })
+	for err == nil && n > 0 && with(n).Bytes() > limit && with(n-1).Bytes() < with(n).Bytes() {
+		n--
+	}
 	return with(n), n, err
 }
 
@@ -88,15 +92,64 @@ func byLayer(of map[string]autograd.Between) map[int]layer {
 	return sums
 }
 
-// worthAgain returns the layers that take less memory in all, where each is computed again, the cheapest first.
-func (f *Forecast) worthAgain(all *Forecast) []int {
-	price := map[int]float64{} // of a byte
-	for number, l := range f.layers {
-		if spared := l.kept - all.layers[number].kept; spared > 0 {
-			price[number] = float64(all.layers[number].again-l.again) / float64(spared)
+// part is what may be computed again of a layer.
+type part struct {
+	layer int
+	kind  string  // see nn.LayerPart
+	price float64 // of a byte that it spares
+}
+
+func (p part) path() string { return nn.LayerPart(p.layer, p.kind) }
+
+// orders returns the orders in which Selective takes parts, where f is without checkpointing. A layer comes after its
+// parts, in whose place it is then.
+func (f *Forecast) orders(m *models.Model, mem core.Memory, r Run) ([][]part, error) {
+	var halves, layers []part
+	for _, kind := range nn.PartsOfLayers() {
+		r.GradientCheckpointing, r.CheckpointParts = true, nil
+		for number := range f.layers {
+			r.CheckpointParts = append(r.CheckpointParts, nn.LayerPart(number, kind))
+		}
+		all, err := New(m, mem, r)
+		if err != nil {
+			return nil, err
+		}
+		if worth := f.worthAgain(all, kind); kind == "" {
+			layers = worth
+		} else {
+			halves = append(halves, worth...)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(price), func(a, b int) int {
-		return cmp.Or(cmp.Compare(price[a], price[b]), cmp.Compare(a, b))
+	byPrice := func(a, b part) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.layer, b.layer)) }
+	byLayer := func(a, b part) int { return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.price, b.price)) }
+	var all [][]part
+	for _, order := range []func(a, b part) int{byPrice, byLayer} {
+		slices.SortFunc(halves, order)
+		slices.SortFunc(layers, order)
+		all = append(all, slices.Concat(halves, layers), slices.Clone(layers))
+	}
+	return all, nil
+}
+
+// worthAgain returns the parts of a kind that make their layer take less memory than in f, if all are computed again.
+func (f *Forecast) worthAgain(all *Forecast, kind string) (worth []part) {
+	for number, l := range f.layers {
+		with := all.layers[number]
+		if spared := l.kept - with.kept; spared > 0 {
+			worth = append(worth, part{number, kind, float64(with.again-l.again) / float64(spared)})
+		}
+	}
+	return worth
+}
+
+// paths leaves out the parts of those layers that are there as a whole.
+func paths(parts []part) (all []string) {
+	parts = slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
+		return p.kind != "" && slices.ContainsFunc(parts, func(q part) bool { return q.layer == p.layer && q.kind == "" })
 	})
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.kind, b.kind)) })
+	for _, p := range parts {
+		all = append(all, p.path())
+	}
+	return all
 }

@@ -77,33 +77,42 @@ func programs(r Run) int64 {
 // scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
 // keeps it from call to call.
 func scratch(m *models.Model, r Run) int64 {
-	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
+	return lossScratch(m, r) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
 }
 
-// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
-// take turns, but for as many as the gradient of the weight has room for. The sizes are those of
+// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all that count in the
+// loss take turns, but for as many as the gradient of the weight has room for. The sizes are those of
 // npu_fused_linear_cross_entropy.
-func lossScratch(m *models.Model, tokens int) int64 {
+func lossScratch(m *models.Model, r Run) int64 {
 	const row = 4 // bytes of a logit
 	for _, s := range m.Sites() {
 		if s.Op != core.LinearCrossEntropy || s.Hook.Kernel() == nil {
 			continue
 		}
-		most, rest := 16<<20, tokens-s.Facts.Dim
+		most, elsewhere := 16<<20, s.Facts.Dim
 		if s.Facts.Frozen {
-			most, rest = 160<<20, tokens
+			most, elsewhere = 160<<20, 0
 			if vector.HasTiles() {
 				most *= 2
 			}
 		}
-		if rest <= 0 {
-			return 0
+		tokens := r.Batch * r.Seq
+		chunk := evenly(tokens-elsewhere, max(112, most/row/s.Facts.Vocab)) // of all, which is the most that one is of
+		if r.Counted > 0 {
+			tokens = min(tokens, r.Counted)
 		}
-		chunk := max(112, most/row/s.Facts.Vocab)
-		chunks := (rest + chunk - 1) / chunk
-		return row * int64(s.Facts.Vocab+2*s.Facts.Dim) * int64((rest+chunks-1)/chunks)
+		return row * int64(s.Facts.Vocab+2*s.Facts.Dim) * int64(evenly(tokens-elsewhere, chunk))
 	}
 	return 0
+}
+
+// evenly returns how many of n make a chunk of at most so many, where chunks are alike.
+func evenly(n, most int) int {
+	if n <= 0 {
+		return 0
+	}
+	chunks := (n + most - 1) / most
+	return (n + chunks - 1) / chunks
 }
 
 // attentionScratch is what the kernel of attention needs for a row: each thread packs the keys and values of a head,

@@ -13,14 +13,14 @@ import (
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
-// compileWith compiles a training graph that computes layers again, all unless some are given, or not.
-func compileWith(t *testing.T, m *models.Model, checkpoint bool, layers ...int) *nn.Compiled {
+// compileWith compiles a training graph that computes layers again, all unless parts are given, or not.
+func compileWith(t *testing.T, m *models.Model, checkpoint bool, parts ...string) *nn.Compiled {
 	t.Helper()
 	c, err := nn.NewContext(autograd.Heap{}, rows, length, length)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Checkpoint, c.CheckpointLayers = checkpoint, layers
+	c.Checkpoint, c.CheckpointParts = checkpoint, parts
 	prog, err := m.Compile(c, m.Forward(c).Loss, false)
 	if err != nil {
 		t.Fatal(err)
@@ -29,9 +29,9 @@ func compileWith(t *testing.T, m *models.Model, checkpoint bool, layers ...int) 
 }
 
 // gradients runs both passes and returns the loss and every gradient.
-func gradients(t *testing.T, m *models.Model, checkpoint bool, layers ...int) []float32 {
+func gradients(t *testing.T, m *models.Model, checkpoint bool, parts ...string) []float32 {
 	t.Helper()
-	prog := compileWith(t, m, checkpoint, layers...)
+	prog := compileWith(t, m, checkpoint, parts...)
 	defer prog.Close()
 	b := batch(rand.New(rand.NewPCG(5, 0)), m.Vocab())
 	if err := prog.Batch.Fill(b, b.Targets()); err != nil {
@@ -68,9 +68,10 @@ func TestCheckpointingChangesNoBit(t *testing.T) {
 				m := newModel(t, family(name), 1)
 				apply(t, m, selection, kernels(t, inFloat32))
 				want := gradients(t, m, false)
-				for _, layers := range [][]int{nil, {0}, {1}} {
-					if !slices.Equal(gradients(t, m, true, layers...), want) {
-						t.Errorf("layers %v: the loss or a gradient differs", layers)
+				for _, parts := range [][]string{nil, {"layers.0"}, {"layers.1"}, {"layers.0.mlp"}, {"layers.1.self_attn"},
+					{"layers.0.self_attn", "layers.1.mlp"}, {"layers.0.mlp", "layers.0.self_attn", "layers.1"}} {
+					if !slices.Equal(gradients(t, m, true, parts...), want) {
+						t.Errorf("parts %v: the loss or a gradient differs", parts)
 					}
 				}
 			})
@@ -113,15 +114,15 @@ func TestCheckpointingHoldsOneLayerAndTheStream(t *testing.T) {
 func TestEachLayerTakesLessMemory(t *testing.T) {
 	const layers = 6
 	m := newModel(t, family("llama", with("num_hidden_layers", layers)), 1)
-	size := func(checkpoint bool, again ...int) int {
+	size := func(checkpoint bool, again ...string) int {
 		prog := compileWith(t, m, checkpoint, again...)
 		defer prog.Close()
 		return prog.Bytes()
 	}
-	var first []int
+	var first []string
 	sizes := []int{size(false)}
 	for n := range layers {
-		first = append(first, n)
+		first = append(first, nn.LayerPart(n, ""))
 		sizes = append(sizes, size(true, first...))
 	}
 	t.Logf("bytes %v", sizes)

@@ -152,7 +152,11 @@ func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value 
 	}
 	keys := c.keysWithin(a.cfg.Window)
 	if a.kernel != nil {
-		return a.fused(c, c.T(), q, k, v, keys)[0]
+		var again *autograd.Again
+		if c.again && !c.whole { // q, k and v are computed again, and not what the kernel makes of all pairs of tokens
+			again = &autograd.Again{}
+		}
+		return a.fusedAgain(c, c.T(), again, q, k, v, keys)[0]
 	}
 	in := []*autograd.Value{q, k, v, keys}
 	if a.sinks != nil {

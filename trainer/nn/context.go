@@ -2,7 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -74,8 +73,8 @@ type Context struct {
 	Observe func(l *Linear, x []float32)
 	// compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
 	Checkpoint bool
-	// CheckpointLayers are the numbers of the layers of which Checkpoint is; nil for all.
-	CheckpointLayers []int
+	// CheckpointParts are what Checkpoint is of, see LayerPart; nil for all layers.
+	CheckpointParts []string
 
 	batch     *Batch
 	positions int // rows of the rope tables
@@ -89,7 +88,9 @@ type Context struct {
 	noise     *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
-	again     bool   // the layer that is recorded is one of Checkpoint
+	number    int    // of the layer that is recorded
+	whole     bool   // all of it is computed again
+	again     bool   // the layer, or the part of it, that is recorded is computed again
 	leave     func() // ends what cheap began
 	cache     *Cache // keys and values of the tokens before; nil without
 	each      bool   // with a cache: the logits after each token are wanted
@@ -134,26 +135,12 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 // for linear layers at the end: their values are computed again for the backward pass. So
 // the output of a norm or of an activation, as large as what it is computed from, need
 // not be kept for the linear layers that read it; those are not computed again, because
-// nothing in the backward pass needs their outputs. A layer of Checkpoint is computed
+// nothing in the backward pass needs their outputs. What Checkpoint is of is computed
 // again as a whole.
 func (c *Context) cheap() {
 	c.costly()
 	if !c.again {
 		c.leave = c.G.Checkpoint()
-	}
-}
-
-// enterLayer begins the record of a layer, and returns what ends it.
-func (c *Context) enterLayer(number int) (leave func()) {
-	c.again = c.Checkpoint && (c.CheckpointLayers == nil || slices.Contains(c.CheckpointLayers, number))
-	end := func() {}
-	if c.again {
-		end = c.G.Checkpoint()
-	}
-	return func() {
-		c.costly() // whatever the block has done
-		end()
-		c.again = false
 	}
 }
 

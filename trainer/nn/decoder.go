@@ -137,6 +137,7 @@ func (d *Decoder) Forward(c *Context) *Output {
 	var out Output
 	c.swaps = d.use.swaps
 	c.routed = nil
+	c.fail(c.checkParts(len(d.layers)))
 	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.objective.noisy(c, d.embed.Forward(c)) })
 	h = scaled(c, h, d.cfg.Scales.Embedding)
 	out.Embedded = h

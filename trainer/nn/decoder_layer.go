@@ -87,17 +87,17 @@ func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value,
 func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (before, after, rest *autograd.Value) {
 	defer c.enterLayer(l.number)()
 	norms := l.cfg.Norms
-	c.cheap()
+	leave := c.enterPart(AttentionPart, true)
 	before, q, k, v := l.pre.forward(c, h, x)
 	y := inPath(c, "self_attn", func() *autograd.Value { return l.attention.rest(c, q, k, v) })
+	leave()
 	y = scaled(c, normed(c, norms.PostAttention, l.postAttentionNorm, y), l.cfg.Scales.Residual)
-	if l.blockNorm != nil {
-		c.cheap()
-	}
-	h, y = addNorm(c, norms.Block, l.blockNorm, before, y, !c.again)
+	leave = c.enterPart(BlockPart, l.blockNorm != nil)
+	h, y = addNorm(c, norms.Block, l.blockNorm, before, y, !c.whole)
 	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, y) })
+	leave()
 	y = scaled(c, normed(c, norms.PostBlock, l.postBlockNorm, y), l.cfg.Scales.Residual)
-	if c.again && !next.addsItself() {
+	if c.whole && !next.addsItself() {
 		return before, Add(c.G, h, y), nil // so that one value is kept between layers, not two
 	}
 	return before, h, y
