@@ -23,7 +23,7 @@ func (c change) String() string {
 	switch {
 	case c.Value == "true":
 		return "--" + c.Flag
-	case c.Flag == recomputeFlag:
+	case c.Flag == recomputeFlag, c.Value == "false":
 		return "--" + c.Flag + "=" + c.Value
 	}
 	return "--" + c.Flag + " " + c.Value

@@ -45,7 +45,9 @@ func (a *app) planCommand() *Command {
 	t.noData = true
 	ranks := &ranksPlan{}
 	ranks.add(c.Group("Several machines"))
-	json := c.Group("Form of the plan").Bool("json", false, "write JSON")
+	form := c.Group("Form of the plan")
+	compare := addCompareWeights(form)
+	json := form.Bool("json", false, "write JSON")
 	return c.finish(func(ctx context.Context, _ []string) error {
 		if printed, err := t.ready(ctx, a, c); printed || err != nil {
 			return err
@@ -53,7 +55,7 @@ func (a *app) planCommand() *Command {
 		if err := ranks.check(c, t); err != nil {
 			return err
 		}
-		return a.planRun(ctx, c, t, ranks, *json)
+		return a.planRun(ctx, c, t, ranks, *compare, *json)
 	})
 }
 
@@ -69,10 +71,11 @@ type runPlan struct {
 	To        float64            `json:"step_to_s"`              // to that
 	Busy      float64            `json:"busy_cores"`             // that other programs kept before; 0 if unknown
 	Ceilings  ceiling.Ceilings   `json:"ceilings"`
-	Kernels   map[string]int     `json:"kernels_applied"`  // sites of each
-	Course    *course            `json:"course,omitempty"` // with data
-	Ranks     []forecast.OfRanks `json:"ranks,omitempty"`  // of several machines
-	Chosen    *fitted            `json:"chosen,omitempty"` // for --memory
+	Kernels   map[string]int     `json:"kernels_applied"`   // sites of each
+	Course    *course            `json:"course,omitempty"`  // with data
+	Ranks     []forecast.OfRanks `json:"ranks,omitempty"`   // of several machines
+	Chosen    *fitted            `json:"chosen,omitempty"`  // for --memory
+	Weights   []weightsRun       `json:"weights,omitempty"` // compared with each other
 	limited   bool               // Available is what --memory says
 	moments   int64              // bytes that the optimizer remembers
 	config    trainer.Config
@@ -87,7 +90,7 @@ type otherRun struct {
 	Fits   bool   `json:"fits"`
 }
 
-func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan, json bool) (err error) {
+func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan, compare, json bool) (err error) {
 	if err := t.fitModel(c); err != nil {
 		return err
 	}
@@ -121,6 +124,11 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	p.config, p.Chosen = t.config, fitted
 	if p.To > 0 || ranks.step > 0 { // one that does not fit has no time
 		p.Ranks = ranks.forecast(p, t)
+	}
+	if compare {
+		if p.Weights, err = a.compareWeights(ctx, c, t, mem, reg); err != nil {
+			return t.kernels.blame(err)
+		}
 	}
 	if json {
 		err = a.writeJSON(p)
@@ -215,6 +223,7 @@ func (p *runPlan) print(w io.Writer) {
 	if lines := p.Chosen.lines(); lines != nil {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
+	printWeights(w, p.Weights)
 	p.printTime(w)
 	p.printRanks(w)
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
