@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -25,46 +26,66 @@ var nominal = ceiling.Ceilings{Threads: 1, Bandwidth: 20e9, Products: 100e9}
 // checkpointing, and the share by which it makes a step longer, by its arithmetic.
 func Selective(m *models.Model, mem core.Memory, r Run, limit int64) (f *Forecast, parts []string, longer float64,
 	err error) {
-	r.GradientCheckpointing, r.CheckpointParts = false, nil
-	none, err := New(m, mem, r)
-	if err != nil || none.Bytes() <= limit {
-		return none, nil, 0, err
-	}
-	orders, err := none.orders(m, mem, r)
-	if err != nil {
-		return nil, nil, 0, err
+	c := chooser{of: func(parts []string) (*Forecast, error) {
+		r.GradientCheckpointing, r.CheckpointParts = len(parts) > 0, parts
+		return New(m, mem, r)
+	}, made: map[string]*Forecast{}, limit: limit}
+	none := c.with(nil)
+	if c.err != nil || none.Bytes() <= limit {
+		return none, nil, 0, c.err
 	}
 	var set []part
-	for _, order := range orders {
-		g, n, err := fewest(m, mem, r, order, limit)
-		if err != nil {
-			return nil, nil, 0, err
+	for _, order := range c.orders(none) {
+		n := c.fewest(order)
+		g := c.with(order[:n])
+		if c.err != nil {
+			return nil, nil, 0, c.err
 		}
 		if f == nil || g.Bytes() <= limit && (f.Bytes() > limit || g.nominalStep() < f.nominalStep()) ||
 			f.Bytes() > limit && g.Bytes() < f.Bytes() {
 			f, set = g, order[:n]
 		}
 	}
+	if c.err != nil {
+		return nil, nil, 0, c.err
+	}
 	return f, paths(set), float64(f.nominalStep())/float64(none.nominalStep()) - 1, nil
 }
 
-// fewest finds how many of the parts, which are in an order, have to be computed again for a run to be no larger than
-// limit. Where all are not enough, some less may take less memory: a whole layer is in memory at once when it is
-// computed again, and its parts one after the other.
-func fewest(m *models.Model, mem core.Memory, r Run, order []part, limit int64) (f *Forecast, n int, err error) {
-	forecasts := map[int]*Forecast{}
-	with := func(n int) *Forecast {
-		if forecasts[n] == nil && err == nil {
-			r.GradientCheckpointing, r.CheckpointParts = n > 0, paths(order[:n])
-			forecasts[n], err = New(m, mem, r)
-		}
-		return forecasts[n]
+// chooser makes forecasts, each once.
+type chooser struct {
+	of    func(parts []string) (*Forecast, error)
+	made  map[string]*Forecast // by the parts
+	limit int64
+	err   error
+}
+
+// with is the forecast with some parts computed again; an empty one after an error.
+func (c *chooser) with(parts []part) *Forecast {
+	all := paths(parts)
+	key := strings.Join(all, " ")
+	if c.made[key] == nil && c.err == nil {
+		c.made[key], c.err = c.of(all)
 	}
-	n = sort.Search(len(order), func(n int) bool { return err != nil || with(n).Bytes() <= limit })
-	for err == nil && n > 0 && with(n).Bytes() > limit && with(n-1).Bytes() < with(n).Bytes() {
+	if c.err != nil {
+		return &Forecast{}
+	}
+	return c.made[key]
+}
+
+// fewest finds how many of the parts, which are in an order, have to be computed again for a run to be no larger than
+// the limit. Where all are not enough, some less may take less memory: a whole layer is in memory at once when it is
+// computed again, and its parts one after the other.
+func (c *chooser) fewest(order []part) int {
+	bytes := func(n int) int64 { return c.with(order[:n]).Bytes() }
+	n := len(order)
+	for bytes(n) > c.limit && n > 0 && bytes(n-1) < bytes(n) {
 		n--
 	}
-	return with(n), n, err
+	if bytes(n) > c.limit {
+		return n
+	}
+	return sort.Search(n, func(n int) bool { return bytes(n) <= c.limit })
 }
 
 func (f *Forecast) nominalStep() time.Duration {
@@ -101,20 +122,17 @@ type part struct {
 
 func (p part) path() string { return nn.LayerPart(p.layer, p.kind) }
 
-// orders returns the orders in which Selective takes parts, where f is without checkpointing. A layer comes after its
-// parts, in whose place it is then.
-func (f *Forecast) orders(m *models.Model, mem core.Memory, r Run) ([][]part, error) {
+// orders returns the orders in which Selective takes parts, of a run that takes as much as none without checkpointing. A layer
+// comes after its parts, in whose place it is then.
+func (c *chooser) orders(none *Forecast) (all [][]part) {
 	var halves, layers []part
 	for _, kind := range nn.PartsOfLayers() {
-		r.GradientCheckpointing, r.CheckpointParts = true, nil
-		for number := range f.layers {
-			r.CheckpointParts = append(r.CheckpointParts, nn.LayerPart(number, kind))
+		var parts []part
+		for number := range none.layers {
+			parts = append(parts, part{layer: number, kind: kind})
 		}
-		all, err := New(m, mem, r)
-		if err != nil {
-			return nil, err
-		}
-		if worth := f.worthAgain(all, kind); kind == "" {
+		worth := none.worthAgain(c.with(parts), kind)
+		if kind == "" {
 			layers = worth
 		} else {
 			halves = append(halves, worth...)
@@ -122,13 +140,12 @@ func (f *Forecast) orders(m *models.Model, mem core.Memory, r Run) ([][]part, er
 	}
 	byPrice := func(a, b part) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.layer, b.layer)) }
 	byLayer := func(a, b part) int { return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.price, b.price)) }
-	var all [][]part
 	for _, order := range []func(a, b part) int{byPrice, byLayer} {
 		slices.SortFunc(halves, order)
 		slices.SortFunc(layers, order)
 		all = append(all, slices.Concat(halves, layers), slices.Clone(layers))
 	}
-	return all, nil
+	return all
 }
 
 // worthAgain returns the parts of a kind that make their layer take less memory than in f, if all are computed again.

@@ -30,10 +30,9 @@ func PartsOfLayers() []string { return []string{AttentionPart, BlockPart, ""} }
 
 // ParseLayerPart returns what LayerPart was given.
 func ParseLayerPart(path string) (layer int, part string, err error) {
-	number, ok := strings.CutPrefix(path, LayersPath)
-	number, part, cut := strings.Cut(number, ".")
+	number, part, _ := strings.Cut(strings.TrimPrefix(path, LayersPath), ".")
 	layer, err = strconv.Atoi(number)
-	if !ok || err != nil || layer < 0 || cut && part == "" || !slices.Contains(PartsOfLayers(), part) {
+	if err != nil || layer < 0 || !slices.Contains(PartsOfLayers(), part) || LayerPart(layer, part) != path {
 		return 0, "", fmt.Errorf("%q is no part of a layer: they are layers.N, layers.N.%s and layers.N.%s, and layers are "+
 			"counted from 0", path, AttentionPart, BlockPart)
 	}
