@@ -1462,8 +1462,10 @@ func maxAbsAVX512(x []float32) float32
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2AVX512 computes 2 rows of a product of few rows; strides are in bytes.
 //
@@ -1479,8 +1481,10 @@ func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4AVX512 computes 4 rows of a product of few rows; strides are in bytes.
 //
@@ -1496,8 +1500,10 @@ func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8AVX512 computes 8 rows of a product of few rows; strides are in bytes.
 //
@@ -1513,8 +1519,10 @@ func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1BFloat16AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1530,8 +1538,10 @@ func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2BFloat16AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1547,8 +1557,10 @@ func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4BFloat16AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1564,8 +1576,10 @@ func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8BFloat16AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1581,8 +1595,10 @@ func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1Float16AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1598,8 +1614,10 @@ func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2Float16AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1615,8 +1633,10 @@ func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4Float16AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1632,8 +1652,10 @@ func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8Float16AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1649,8 +1671,10 @@ func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1Int8AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1666,8 +1690,10 @@ func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2Int8AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1683,8 +1709,10 @@ func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4Int8AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1700,8 +1728,10 @@ func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8Int8AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
 //
@@ -1717,8 +1747,10 @@ func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // addAVX2 is
 //
@@ -2156,8 +2188,10 @@ func maxAbsAVX2(x []float32) float32
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2AVX2 computes 2 rows of a product of few rows; strides are in bytes.
 //
@@ -2173,8 +2207,10 @@ func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4AVX2 computes 4 rows of a product of few rows; strides are in bytes.
 //
@@ -2190,8 +2226,10 @@ func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8AVX2 computes 8 rows of a product of few rows; strides are in bytes.
 //
@@ -2207,8 +2245,10 @@ func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1BFloat16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2224,8 +2264,10 @@ func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2BFloat16AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2241,8 +2283,10 @@ func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4BFloat16AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2258,8 +2302,10 @@ func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8BFloat16AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2275,8 +2321,10 @@ func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1Float16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2292,8 +2340,10 @@ func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2Float16AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2309,8 +2359,10 @@ func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4Float16AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2326,8 +2378,10 @@ func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8Float16AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2343,8 +2397,10 @@ func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few1Int8AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2360,8 +2416,10 @@ func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few2Int8AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2377,8 +2435,10 @@ func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few4Int8AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2394,8 +2454,10 @@ func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
 // few8Int8AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2411,5 +2473,7 @@ func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //		}
 //	}
 //
+// Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.
+//
 //go:noescape
-func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)

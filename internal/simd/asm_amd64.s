@@ -17701,53 +17701,40 @@ done:
 	VZEROUPPER
 	RET
 
-// func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·few1AVX512(SB), NOSPLIT, $8-64
+TEXT ·few1AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z8, Z8, Z8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R8
 	JL          block0by1end
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (CX)(DX*1), Z3
@@ -17759,23 +17746,26 @@ block0by1:
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
 	PREFETCHT1  (SI)
-	PREFETCHT1  (SI)(DI*1)
-	PREFETCHT1  (SI)(DI*2)
-	PREFETCHT1  (SI)(R8*1)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R11
-	TESTQ       R11, R11
+	ADDQ        $0x00000010, R8
+	TESTQ       R8, R8
 	JZ          block0whole
-	MOVL        $0x0000ffff, R12
-	MOVL        $0x00000010, R13
-	SUBL        R11, R13
-	SHRXL       R13, R12, R12
-	KMOVW       R12, K1
+	MOVL        $0x0000ffff, R9
+	MOVL        $0x00000010, R10
+	SUBL        R8, R10
+	SHRXL       R10, R9, R9
+	KMOVW       R9, K1
 	VMOVUPS.Z   (CX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17790,8 +17780,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z8
 
 block0whole:
-	MOVQ          y+48(FP), R11
-	MOVQ          strideY+56(FP), R12
+	MOVQ          y+48(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17805,17 +17795,17 @@ block0whole:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VADDPS        (R11), X3, X3
-	VMOVUPS       X3, (R11)
+	VADDPS        (R8), X3, X3
+	VMOVUPS       X3, (R8)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), SI
-	ANDQ          $-16, SI
-	ADDQ          SI, SI
-	ADDQ          SI, SI
-	SUBQ          SI, CX
-	SUBQ          SI, AX
-	ADDQ          SI, SI
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, CX
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -17828,19 +17818,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by1:
@@ -17850,27 +17836,27 @@ column0by1:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	MOVL        $0x0000ffff, DI
-	MOVL        $0x00000010, R8
-	SUBL        BX, R8
-	SHRXL       R8, DI, DI
-	KMOVW       DI, K1
+	MOVL        $0x0000ffff, R8
+	MOVL        $0x00000010, R9
+	SUBL        BX, R9
+	SHRXL       R9, R8, R8
+	KMOVW       R8, K1
 	VMOVUPS.Z   (CX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
 
 column0whole:
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17901,39 +17887,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·few2AVX512(SB), NOSPLIT, $8-64
+TEXT ·few2AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -17944,14 +17917,14 @@ block0terms:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z12, Z12, Z12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R9
 	JL          block0by1end
 	VMOVUPS     (DX), Z1
 	VMOVUPS     (DX)(BX*1), Z4
@@ -17963,28 +17936,31 @@ block0by1:
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*1)
-	PREFETCHT1  (DI)(R8*2)
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R12
-	TESTQ       R12, R12
+	ADDQ        $0x00000010, R9
+	TESTQ       R9, R9
 	JZ          block0whole
-	MOVL        $0x0000ffff, R13
-	MOVL        $0x00000010, R14
-	SUBL        R12, R14
-	SHRXL       R14, R13, R13
-	KMOVW       R13, K1
+	MOVL        $0x0000ffff, R10
+	MOVL        $0x00000010, R11
+	SUBL        R9, R11
+	SHRXL       R11, R10, R10
+	KMOVW       R10, K1
 	VMOVUPS.Z   (DX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18007,8 +17983,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z12
 
 block0whole:
-	MOVQ          y+48(FP), R12
-	MOVQ          strideY+56(FP), R13
+	MOVQ          y+48(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18022,9 +17998,9 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
-	ADDQ          R13, R12
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
+	ADDQ          R10, R9
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18038,17 +18014,17 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), DI
-	ANDQ          $-16, DI
-	ADDQ          DI, DI
-	ADDQ          DI, DI
-	SUBQ          DI, DX
-	SUBQ          DI, AX
-	ADDQ          DI, DI
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DX
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -18061,10 +18037,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -18072,9 +18044,9 @@ column0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by1:
@@ -18084,22 +18056,22 @@ column0by1:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	MOVL        $0x0000ffff, R8
-	MOVL        $0x00000010, R9
-	SUBL        SI, R9
-	SHRXL       R9, R8, R8
-	KMOVW       R8, K1
+	MOVL        $0x0000ffff, R9
+	MOVL        $0x00000010, R10
+	SUBL        SI, R10
+	SHRXL       R10, R9, R9
+	KMOVW       R9, K1
 	VMOVUPS.Z   (DX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18108,7 +18080,7 @@ column0by1end:
 
 column0whole:
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18121,7 +18093,7 @@ column0whole:
 	VADDPS        X0, X1, X1
 	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          R8, SI
+	ADDQ          R9, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18152,40 +18124,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·few4AVX512(SB), NOSPLIT, $8-64
+TEXT ·few4AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
 	LEAQ    (SI)(SI*2), DI
-	MOVQ    k+0(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    SI, R9
-	XORQ    R11, R11
-	MOVQ    $0x00000040, R10
-	CMPQ    R8, SI
+	MOVQ    next+64(FP), R8
+	MOVQ    $0x00000040, R9
+	XORQ    R10, R10
+	TESTQ   R8, R8
 	CMOVQEQ R10, R9
-	CMOVQEQ R10, R11
-	LEAQ    (R9)(R9*2), R10
+	CMOVQEQ BX, R8
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	LEAQ 64(R11)(R11*2), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -18204,14 +18163,14 @@ block0terms:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z15, Z15, Z15
 	VPXORD  Z20, Z20, Z20
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R10
 	JL          block0by1end
 	VMOVUPS     (BX), Z1
 	VMOVUPS     (BX)(SI*1), Z6
@@ -18223,38 +18182,41 @@ block0by1:
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT1  (R8)(R9*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT1  (R8)(R9*2)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT1  (R8)(R10*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R13
-	TESTQ       R13, R13
+	ADDQ        $0x00000010, R10
+	TESTQ       R10, R10
 	JZ          block0whole
-	MOVL        $0x0000ffff, R14
-	MOVL        $0x00000010, R15
-	SUBL        R13, R15
-	SHRXL       R15, R14, R14
-	KMOVW       R14, K1
+	MOVL        $0x0000ffff, R11
+	MOVL        $0x00000010, R12
+	SUBL        R10, R12
+	SHRXL       R12, R11, R11
+	KMOVW       R11, K1
 	VMOVUPS.Z   (BX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18293,8 +18255,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z20
 
 block0whole:
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18308,9 +18270,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18324,9 +18286,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18340,9 +18302,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18356,17 +18318,17 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R8
-	ANDQ          $-16, R8
-	ADDQ          R8, R8
-	ADDQ          R8, R8
-	SUBQ          R8, BX
-	SUBQ          R8, AX
-	ADDQ          R8, R8
+	MOVQ          k+0(FP), R10
+	ANDQ          $-16, R10
+	ADDQ          R10, R10
+	ADDQ          R10, R10
+	SUBQ          R10, BX
+	SUBQ          R10, AX
+	ADDQ          R10, R10
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -18379,10 +18341,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	MOVQ $0x00000040, R12
 	MOVQ k+0(FP), DI
 	MOVQ DI, (SP)
 
@@ -18392,9 +18350,9 @@ column0terms:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R9
-	CMPQ    DI, R9
-	CMOVQGT R9, DI
+	MOVQ    $0x00000200, R10
+	CMPQ    DI, R10
+	CMOVQGT R10, DI
 	SUBQ    DI, (SP)
 
 column0by1:
@@ -18404,6 +18362,7 @@ column0by1:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18412,18 +18371,17 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, DI
 	TESTQ       DI, DI
 	JZ          column0whole
-	MOVL        $0x0000ffff, R9
-	MOVL        $0x00000010, R10
-	SUBL        DI, R10
-	SHRXL       R10, R9, R9
-	KMOVW       R9, K1
+	MOVL        $0x0000ffff, R10
+	MOVL        $0x00000010, R11
+	SUBL        DI, R11
+	SHRXL       R11, R10, R10
+	KMOVW       R10, K1
 	VMOVUPS.Z   (BX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18436,7 +18394,7 @@ column0by1end:
 
 column0whole:
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18449,7 +18407,7 @@ column0whole:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18462,7 +18420,7 @@ column0whole:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18475,7 +18433,7 @@ column0whole:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18506,9 +18464,9 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·few8AVX512(SB), NOSPLIT, $8-64
+TEXT ·few8AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -18516,29 +18474,18 @@ TEXT ·few8AVX512(SB), NOSPLIT, $8-64
 	LEAQ    (BX)(CX*2), SI
 	MOVQ    w+24(FP), DI
 	MOVQ    strideW+32(FP), R8
-	MOVQ    k+0(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    R8, R10
+	MOVQ    next+64(FP), R9
+	MOVQ    $0x00000040, R10
 	XORQ    R11, R11
-	MOVQ    $0x00000040, R12
-	CMPQ    R9, R8
-	CMOVQEQ R12, R10
-	CMOVQEQ R12, R11
-	LEAQ    (R10)(R10*2), R9
+	TESTQ   R9, R9
+	CMOVQEQ R11, R10
+	CMOVQEQ DI, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	LEAQ 64(R11), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -18565,14 +18512,14 @@ block0terms:
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z18, Z18, Z18
 	VPXORD  Z27, Z27, Z27
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (DI)(R8*1), Z10
@@ -18582,16 +18529,19 @@ block0by1:
 	VFMADD231PS Z10, Z0, Z11
 	VFMADD231PS Z19, Z0, Z20
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
 	VFMADD231PS Z19, Z0, Z21
-	PREFETCHT1  (R9)(R10*1)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
 	VFMADD231PS Z19, Z0, Z22
-	PREFETCHT1  (R9)(R10*2)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
@@ -18614,18 +18564,17 @@ block0by1:
 	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R13
-	TESTQ       R13, R13
+	ADDQ        $0x00000010, R11
+	TESTQ       R11, R11
 	JZ          block0whole
-	MOVL        $0x0000ffff, R14
-	MOVL        $0x00000010, R15
-	SUBL        R13, R15
-	SHRXL       R15, R14, R14
-	KMOVW       R14, K1
+	MOVL        $0x0000ffff, R12
+	MOVL        $0x00000010, R13
+	SUBL        R11, R13
+	SHRXL       R13, R12, R12
+	KMOVW       R12, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18679,8 +18628,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z27
 
 block0whole:
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18694,12 +18643,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18713,12 +18662,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18732,12 +18681,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18751,12 +18700,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18770,12 +18719,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18789,12 +18738,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18808,12 +18757,12 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18827,20 +18776,20 @@ block0whole:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -18852,12 +18801,8 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	MOVQ $0x00000040, R12
-	MOVQ k+0(FP), R10
-	MOVQ R10, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
@@ -18868,19 +18813,20 @@ column0terms:
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
-	MOVQ    (SP), R10
-	MOVQ    $0x00000200, R11
-	CMPQ    R10, R11
-	CMOVQGT R11, R10
-	SUBQ    R10, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 column0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R11
 	JL          column0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18897,18 +18843,17 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         column0by1
 
 column0by1end:
-	ADDQ        $0x00000010, R10
-	TESTQ       R10, R10
+	ADDQ        $0x00000010, R11
+	TESTQ       R11, R11
 	JZ          column0whole
-	MOVL        $0x0000ffff, R11
+	MOVL        $0x0000ffff, R12
 	MOVL        $0x00000010, R13
-	SUBL        R10, R13
-	SHRXL       R13, R11, R11
-	KMOVW       R11, K1
+	SUBL        R11, R13
+	SHRXL       R13, R12, R12
+	KMOVW       R12, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -18928,8 +18873,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z9
 
 column0whole:
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18940,9 +18885,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18953,9 +18898,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18966,9 +18911,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18979,9 +18924,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18992,9 +18937,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19005,9 +18950,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19018,9 +18963,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19031,17 +18976,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
 	CMPQ          (SP), $0x00
 	JG            column0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -19051,53 +18996,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x01, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z8, Z8, Z8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R8
 	JL          block0by2end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19113,7 +19045,9 @@ block0by2:
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
 	PREFETCHT1  (SI)
-	PREFETCHT1  (SI)(DI*1)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(CX)(DX*1), Z3
@@ -19127,18 +19061,19 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT1  (SI)(DI*2)
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R8
 
 block0by1:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R8
 	JL          block0by1end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19158,9 +19093,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R11
-	MOVQ          y+48(FP), R11
-	MOVQ          strideY+56(FP), R12
+	ADDQ          $0x00000010, R8
+	MOVQ          y+48(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19174,17 +19109,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VADDPS        (R11), X3, X3
-	VMOVUPS       X3, (R11)
+	VADDPS        (R8), X3, X3
+	VMOVUPS       X3, (R8)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), SI
-	ANDQ          $-16, SI
-	ADDQ          SI, SI
-	SUBQ          SI, CX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
-	ADDQ          SI, SI
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, CX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -19197,19 +19132,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by2:
@@ -19220,13 +19151,13 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -19246,7 +19177,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, BX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19277,39 +19208,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -19320,14 +19238,14 @@ block0terms:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z12, Z12, Z12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R9
 	JL          block0by2end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19343,12 +19261,14 @@ block0by2:
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVZXWD   32(DX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(DX)(BX*1), Z4
@@ -19367,18 +19287,19 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*2)
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R9
 	JL          block0by1end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19403,9 +19324,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R12
-	MOVQ          y+48(FP), R12
-	MOVQ          strideY+56(FP), R13
+	ADDQ          $0x00000010, R9
+	MOVQ          y+48(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19419,9 +19340,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
-	ADDQ          R13, R12
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
+	ADDQ          R10, R9
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19435,17 +19356,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), DI
-	ANDQ          $-16, DI
-	ADDQ          DI, DI
-	SUBQ          DI, DX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
-	ADDQ          DI, DI
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DX
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -19458,10 +19379,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -19469,9 +19386,9 @@ column0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by2:
@@ -19482,6 +19399,7 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVZXWD   32(DX), Z1
@@ -19492,7 +19410,6 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -19514,7 +19431,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, SI
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19527,7 +19444,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          R8, SI
+	ADDQ          R9, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19558,40 +19475,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
 	LEAQ    (SI)(SI*2), DI
-	MOVQ    k+0(FP), R8
-	SHLQ    $0x01, R8
-	MOVQ    SI, R9
-	XORQ    R11, R11
-	MOVQ    $0x00000040, R10
-	CMPQ    R8, SI
+	MOVQ    next+64(FP), R8
+	MOVQ    $0x00000040, R9
+	XORQ    R10, R10
+	TESTQ   R8, R8
 	CMOVQEQ R10, R9
-	CMOVQEQ R10, R11
-	LEAQ    (R9)(R9*2), R10
+	CMOVQEQ BX, R8
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	LEAQ 64(R11)(R11*2), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -19610,14 +19514,14 @@ block0terms:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z15, Z15, Z15
 	VPXORD  Z20, Z20, Z20
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R13
+	SUBQ        $0x00000020, R10
 	JL          block0by2end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19633,12 +19537,14 @@ block0by2:
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT1  (R8)(R9*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -19672,23 +19578,24 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT1  (R8)(R9*2)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT1  (R8)(R10*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R13
+	ADDQ $0x00000020, R10
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R10
 	JL          block0by1end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19723,9 +19630,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19739,9 +19646,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19755,9 +19662,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19771,9 +19678,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19787,17 +19694,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R8
-	ANDQ          $-16, R8
-	ADDQ          R8, R8
-	SUBQ          R8, BX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	ADDQ          R8, R8
+	MOVQ          k+0(FP), R10
+	ANDQ          $-16, R10
+	ADDQ          R10, R10
+	SUBQ          R10, BX
+	ADDQ          R10, R10
+	SUBQ          R10, AX
+	ADDQ          R10, R10
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -19810,10 +19717,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	MOVQ $0x00000040, R12
 	MOVQ k+0(FP), DI
 	MOVQ DI, (SP)
 
@@ -19823,9 +19726,9 @@ column0terms:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R9
-	CMPQ    DI, R9
-	CMOVQGT R9, DI
+	MOVQ    $0x00000200, R10
+	CMPQ    DI, R10
+	CMOVQGT R10, DI
 	SUBQ    DI, (SP)
 
 column0by2:
@@ -19836,6 +19739,7 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -19854,7 +19758,6 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -19880,7 +19783,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, DI
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19893,7 +19796,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19906,7 +19809,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19919,7 +19822,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19950,9 +19853,9 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -19960,29 +19863,18 @@ TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $8-64
 	LEAQ    (BX)(CX*2), SI
 	MOVQ    w+24(FP), DI
 	MOVQ    strideW+32(FP), R8
-	MOVQ    k+0(FP), R9
-	SHLQ    $0x01, R9
-	MOVQ    R8, R10
+	MOVQ    next+64(FP), R9
+	MOVQ    $0x00000040, R10
 	XORQ    R11, R11
-	MOVQ    $0x00000040, R12
-	CMPQ    R9, R8
-	CMOVQEQ R12, R10
-	CMOVQEQ R12, R11
-	LEAQ    (R10)(R10*2), R9
+	TESTQ   R9, R9
+	CMOVQEQ R11, R10
+	CMOVQEQ DI, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	LEAQ 64(R11), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -20009,14 +19901,14 @@ block0terms:
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z18, Z18, Z18
 	VPXORD  Z27, Z27, Z27
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R13
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -20029,11 +19921,13 @@ block0by2:
 	VFMADD231PS Z10, Z0, Z11
 	VFMADD231PS Z19, Z0, Z20
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
 	VFMADD231PS Z19, Z0, Z21
-	PREFETCHT1  (R9)(R10*1)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -20076,7 +19970,8 @@ block0by2:
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
 	VFMADD231PS Z19, Z0, Z22
-	PREFETCHT1  (R9)(R10*2)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
@@ -20099,14 +19994,13 @@ block0by2:
 	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R13
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -20151,9 +20045,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20167,12 +20061,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20186,12 +20080,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20205,12 +20099,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20224,12 +20118,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20243,12 +20137,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20262,12 +20156,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20281,12 +20175,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20300,20 +20194,20 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -20325,12 +20219,8 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	MOVQ $0x00000040, R12
-	MOVQ k+0(FP), R10
-	MOVQ R10, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
@@ -20341,20 +20231,21 @@ column0terms:
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
-	MOVQ    (SP), R10
-	MOVQ    $0x00000200, R11
-	CMPQ    R10, R11
-	CMOVQGT R11, R10
-	SUBQ    R10, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R11
 	JL          column0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -20389,14 +20280,13 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R11
 
 column0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R11
 	JL          column0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -20421,9 +20311,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20434,9 +20324,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20447,9 +20337,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20460,9 +20350,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20473,9 +20363,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20486,9 +20376,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20499,9 +20389,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20512,9 +20402,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20525,17 +20415,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
 	CMPQ          (SP), $0x00
 	JG            column0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -20545,53 +20435,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few1Float16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few1Float16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x01, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z8, Z8, Z8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R8
 	JL          block0by2end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -20603,7 +20480,9 @@ block0by2:
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
 	PREFETCHT1  (SI)
-	PREFETCHT1  (SI)(DI*1)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   32(CX), Z1
 	VCVTPH2PS   32(CX)(DX*1), Z3
 	VCVTPH2PS   32(CX)(DX*2), Z5
@@ -20613,18 +20492,19 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT1  (SI)(DI*2)
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R8
 
 block0by1:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R8
 	JL          block0by1end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -20640,9 +20520,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R11
-	MOVQ          y+48(FP), R11
-	MOVQ          strideY+56(FP), R12
+	ADDQ          $0x00000010, R8
+	MOVQ          y+48(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20656,17 +20536,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VADDPS        (R11), X3, X3
-	VMOVUPS       X3, (R11)
+	VADDPS        (R8), X3, X3
+	VMOVUPS       X3, (R8)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), SI
-	ANDQ          $-16, SI
-	ADDQ          SI, SI
-	SUBQ          SI, CX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
-	ADDQ          SI, SI
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, CX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -20679,19 +20559,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by2:
@@ -20701,12 +20577,12 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   32(CX), Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -20725,7 +20601,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, BX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20756,39 +20632,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few2Float16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few2Float16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -20799,14 +20662,14 @@ block0terms:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z12, Z12, Z12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R9
 	JL          block0by2end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -20818,12 +20681,14 @@ block0by2:
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VCVTPH2PS   32(DX), Z1
 	VCVTPH2PS   32(DX)(BX*1), Z4
 	VCVTPH2PS   32(DX)(BX*2), Z7
@@ -20838,18 +20703,19 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*2)
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R9
 	JL          block0by1end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -20870,9 +20736,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R12
-	MOVQ          y+48(FP), R12
-	MOVQ          strideY+56(FP), R13
+	ADDQ          $0x00000010, R9
+	MOVQ          y+48(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20886,9 +20752,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
-	ADDQ          R13, R12
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
+	ADDQ          R10, R9
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20902,17 +20768,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), DI
-	ANDQ          $-16, DI
-	ADDQ          DI, DI
-	SUBQ          DI, DX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
-	ADDQ          DI, DI
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DX
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -20925,10 +20791,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -20936,9 +20798,9 @@ column0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by2:
@@ -20948,6 +20810,7 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VCVTPH2PS   32(DX), Z1
@@ -20957,7 +20820,6 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -20978,7 +20840,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, SI
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20991,7 +20853,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          R8, SI
+	ADDQ          R9, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21022,40 +20884,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few4Float16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few4Float16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
 	LEAQ    (SI)(SI*2), DI
-	MOVQ    k+0(FP), R8
-	SHLQ    $0x01, R8
-	MOVQ    SI, R9
-	XORQ    R11, R11
-	MOVQ    $0x00000040, R10
-	CMPQ    R8, SI
+	MOVQ    next+64(FP), R8
+	MOVQ    $0x00000040, R9
+	XORQ    R10, R10
+	TESTQ   R8, R8
 	CMOVQEQ R10, R9
-	CMOVQEQ R10, R11
-	LEAQ    (R9)(R9*2), R10
+	CMOVQEQ BX, R8
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	LEAQ 64(R11)(R11*2), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -21074,14 +20923,14 @@ block0terms:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z15, Z15, Z15
 	VPXORD  Z20, Z20, Z20
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R13
+	SUBQ        $0x00000020, R10
 	JL          block0by2end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -21093,12 +20942,14 @@ block0by2:
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT1  (R8)(R9*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -21128,23 +20979,24 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT1  (R8)(R9*2)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT1  (R8)(R10*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R13
+	ADDQ $0x00000020, R10
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R10
 	JL          block0by1end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -21175,9 +21027,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21191,9 +21043,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21207,9 +21059,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21223,9 +21075,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21239,17 +21091,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R8
-	ANDQ          $-16, R8
-	ADDQ          R8, R8
-	SUBQ          R8, BX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	ADDQ          R8, R8
+	MOVQ          k+0(FP), R10
+	ANDQ          $-16, R10
+	ADDQ          R10, R10
+	SUBQ          R10, BX
+	ADDQ          R10, R10
+	SUBQ          R10, AX
+	ADDQ          R10, R10
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -21262,10 +21114,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	MOVQ $0x00000040, R12
 	MOVQ k+0(FP), DI
 	MOVQ DI, (SP)
 
@@ -21275,9 +21123,9 @@ column0terms:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R9
-	CMPQ    DI, R9
-	CMOVQGT R9, DI
+	MOVQ    $0x00000200, R10
+	CMPQ    DI, R10
+	CMOVQGT R10, DI
 	SUBQ    DI, (SP)
 
 column0by2:
@@ -21287,6 +21135,7 @@ column0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -21304,7 +21153,6 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -21329,7 +21177,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, DI
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21342,7 +21190,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21355,7 +21203,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21368,7 +21216,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21399,9 +21247,9 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few8Float16AVX512(SB), NOSPLIT, $8-64
+TEXT ·few8Float16AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -21409,29 +21257,18 @@ TEXT ·few8Float16AVX512(SB), NOSPLIT, $8-64
 	LEAQ    (BX)(CX*2), SI
 	MOVQ    w+24(FP), DI
 	MOVQ    strideW+32(FP), R8
-	MOVQ    k+0(FP), R9
-	SHLQ    $0x01, R9
-	MOVQ    R8, R10
+	MOVQ    next+64(FP), R9
+	MOVQ    $0x00000040, R10
 	XORQ    R11, R11
-	MOVQ    $0x00000040, R12
-	CMPQ    R9, R8
-	CMOVQEQ R12, R10
-	CMOVQEQ R12, R11
-	LEAQ    (R10)(R10*2), R9
+	TESTQ   R9, R9
+	CMOVQEQ R11, R10
+	CMOVQEQ DI, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	LEAQ 64(R11), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -21458,14 +21295,14 @@ block0terms:
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z18, Z18, Z18
 	VPXORD  Z27, Z27, Z27
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R13
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
@@ -21475,11 +21312,13 @@ block0by2:
 	VFMADD231PS Z10, Z0, Z11
 	VFMADD231PS Z19, Z0, Z20
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
 	VFMADD231PS Z19, Z0, Z21
-	PREFETCHT1  (R9)(R10*1)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -21519,7 +21358,8 @@ block0by2:
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
 	VFMADD231PS Z19, Z0, Z22
-	PREFETCHT1  (R9)(R10*2)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
@@ -21542,14 +21382,13 @@ block0by2:
 	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R13
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
@@ -21591,9 +21430,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21607,12 +21446,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21626,12 +21465,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21645,12 +21484,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21664,12 +21503,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21683,12 +21522,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21702,12 +21541,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21721,12 +21560,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21740,20 +21579,20 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -21765,12 +21604,8 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	MOVQ $0x00000040, R12
-	MOVQ k+0(FP), R10
-	MOVQ R10, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
@@ -21781,19 +21616,20 @@ column0terms:
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
-	MOVQ    (SP), R10
-	MOVQ    $0x00000200, R11
-	CMPQ    R10, R11
-	CMOVQGT R11, R10
-	SUBQ    R10, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R11
 	JL          column0by2end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -21827,14 +21663,13 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R11
 
 column0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R11
 	JL          column0by1end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
@@ -21858,9 +21693,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21871,9 +21706,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21884,9 +21719,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21897,9 +21732,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21910,9 +21745,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21923,9 +21758,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21936,9 +21771,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21949,9 +21784,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21962,17 +21797,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
 	CMPQ          (SP), $0x00
 	JG            column0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	ADDQ          R11, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -21982,52 +21817,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few1Int8AVX512(SB), NOSPLIT, $8-64
+TEXT ·few1Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z8, Z8, Z8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R11
+	SUBQ        $0x00000040, R8
 	JL          block0by4end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22043,6 +21866,7 @@ block0by4:
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   16(CX)(DX*1), Z3
@@ -22056,7 +21880,8 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT1  (SI)(DI*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   32(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(CX)(DX*1), Z3
@@ -22070,7 +21895,8 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   48(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(CX)(DX*1), Z3
@@ -22084,17 +21910,17 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R11
+	ADDQ $0x00000040, R8
 
 block0by1:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R8
 	JL          block0by1end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22114,9 +21940,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R11
-	MOVQ          y+48(FP), R11
-	MOVQ          strideY+56(FP), R12
+	ADDQ          $0x00000010, R8
+	MOVQ          y+48(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22130,17 +21956,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VADDPS        (R11), X3, X3
-	VMOVUPS       X3, (R11)
+	VADDPS        (R8), X3, X3
+	VMOVUPS       X3, (R8)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), SI
-	ANDQ          $-16, SI
-	SUBQ          SI, CX
-	ADDQ          SI, SI
-	ADDQ          SI, SI
-	SUBQ          SI, AX
-	ADDQ          SI, SI
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	SUBQ          R8, CX
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -22153,19 +21979,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by4:
@@ -22176,6 +21998,7 @@ column0by4:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     64(AX), Z0
@@ -22190,7 +22013,6 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by4
 
 column0by4end:
@@ -22210,7 +22032,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, BX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22241,38 +22063,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few2Int8AVX512(SB), NOSPLIT, $8-64
+TEXT ·few2Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -22283,14 +22093,14 @@ block0terms:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z12, Z12, Z12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R12
+	SUBQ        $0x00000040, R9
 	JL          block0by4end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22306,6 +22116,7 @@ block0by4:
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
@@ -22329,7 +22140,8 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVSXBD   32(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(DX)(BX*1), Z4
@@ -22348,7 +22160,8 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVSXBD   48(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(DX)(BX*1), Z4
@@ -22367,17 +22180,17 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R12
+	ADDQ $0x00000040, R9
 
 block0by1:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R9
 	JL          block0by1end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22402,9 +22215,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R12
-	MOVQ          y+48(FP), R12
-	MOVQ          strideY+56(FP), R13
+	ADDQ          $0x00000010, R9
+	MOVQ          y+48(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22418,9 +22231,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
-	ADDQ          R13, R12
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
+	ADDQ          R10, R9
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22434,17 +22247,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VADDPS        (R12), X4, X4
-	VMOVUPS       X4, (R12)
+	VADDPS        (R9), X4, X4
+	VMOVUPS       X4, (R9)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), DI
-	ANDQ          $-16, DI
-	SUBQ          DI, DX
-	ADDQ          DI, DI
-	ADDQ          DI, DI
-	SUBQ          DI, AX
-	ADDQ          DI, DI
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	SUBQ          R9, DX
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -22457,10 +22270,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -22468,9 +22277,9 @@ column0terms:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by4:
@@ -22481,6 +22290,7 @@ column0by4:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVSXBD   16(DX), Z1
@@ -22503,7 +22313,6 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by4
 
 column0by4end:
@@ -22525,7 +22334,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, SI
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22538,7 +22347,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          R8, SI
+	ADDQ          R9, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22569,39 +22378,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few4Int8AVX512(SB), NOSPLIT, $8-64
+TEXT ·few4Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
 	LEAQ    (SI)(SI*2), DI
-	MOVQ    k+0(FP), R8
-	MOVQ    SI, R9
-	XORQ    R11, R11
-	MOVQ    $0x00000040, R10
-	CMPQ    R8, SI
+	MOVQ    next+64(FP), R8
+	MOVQ    $0x00000040, R9
+	XORQ    R10, R10
+	TESTQ   R8, R8
 	CMOVQEQ R10, R9
-	CMOVQEQ R10, R11
-	LEAQ    (R9)(R9*2), R10
+	CMOVQEQ BX, R8
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	LEAQ 64(R11)(R11*2), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -22620,14 +22417,14 @@ block0terms:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z15, Z15, Z15
 	VPXORD  Z20, Z20, Z20
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R13
+	SUBQ        $0x00000040, R10
 	JL          block0by4end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22643,6 +22440,7 @@ block0by4:
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
@@ -22676,7 +22474,8 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT1  (R8)(R9*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -22710,7 +22509,8 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT1  (R8)(R9*2)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     128(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
@@ -22744,17 +22544,17 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT1  (R8)(R10*1)
+	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R13
+	ADDQ $0x00000040, R10
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R10
 	JL          block0by1end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -22789,9 +22589,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22805,9 +22605,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22821,9 +22621,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22837,9 +22637,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
-	ADDQ          R14, R13
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22853,17 +22653,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VADDPS        (R13), X6, X6
-	VMOVUPS       X6, (R13)
+	VADDPS        (R10), X6, X6
+	VMOVUPS       X6, (R10)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R8
-	ANDQ          $-16, R8
-	SUBQ          R8, BX
-	ADDQ          R8, R8
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	ADDQ          R8, R8
+	MOVQ          k+0(FP), R10
+	ANDQ          $-16, R10
+	SUBQ          R10, BX
+	ADDQ          R10, R10
+	ADDQ          R10, R10
+	SUBQ          R10, AX
+	ADDQ          R10, R10
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -22876,10 +22676,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, R8
-	ADDQ SI, R8
-	ADDQ SI, R8
-	MOVQ $0x00000040, R12
 	MOVQ k+0(FP), DI
 	MOVQ DI, (SP)
 
@@ -22889,9 +22685,9 @@ column0terms:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R9
-	CMPQ    DI, R9
-	CMOVQGT R9, DI
+	MOVQ    $0x00000200, R10
+	CMPQ    DI, R10
+	CMOVQGT R10, DI
 	SUBQ    DI, (SP)
 
 column0by4:
@@ -22902,6 +22698,7 @@ column0by4:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R8)
+	ADDQ        R9, R8
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -22940,7 +22737,6 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R12, R8
 	JMP         column0by4
 
 column0by4end:
@@ -22966,7 +22762,7 @@ column0by1:
 column0by1end:
 	ADDQ          $0x00000010, DI
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R9
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22979,7 +22775,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -22992,7 +22788,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23005,7 +22801,7 @@ column0by1end:
 	VADDPS        X0, X1, X1
 	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R9, DI
+	ADDQ          R10, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23036,9 +22832,9 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·few8Int8AVX512(SB), NOSPLIT, $8-64
+TEXT ·few8Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -23046,28 +22842,18 @@ TEXT ·few8Int8AVX512(SB), NOSPLIT, $8-64
 	LEAQ    (BX)(CX*2), SI
 	MOVQ    w+24(FP), DI
 	MOVQ    strideW+32(FP), R8
-	MOVQ    k+0(FP), R9
-	MOVQ    R8, R10
+	MOVQ    next+64(FP), R9
+	MOVQ    $0x00000040, R10
 	XORQ    R11, R11
-	MOVQ    $0x00000040, R12
-	CMPQ    R9, R8
-	CMOVQEQ R12, R10
-	CMOVQEQ R12, R11
-	LEAQ    (R10)(R10*2), R9
+	TESTQ   R9, R9
+	CMOVQEQ R11, R10
+	CMOVQEQ DI, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	LEAQ 64(R11), R12
-	MOVQ k+0(FP), R13
-	MOVQ R13, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 block0terms:
 	VPXORD  Z2, Z2, Z2
@@ -23094,14 +22880,14 @@ block0terms:
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z18, Z18, Z18
 	VPXORD  Z27, Z27, Z27
-	MOVQ    (SP), R13
-	MOVQ    $0x00000200, R14
-	CMPQ    R13, R14
-	CMOVQGT R14, R13
-	SUBQ    R13, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R13
+	SUBQ        $0x00000040, R11
 	JL          block0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -23114,6 +22900,7 @@ block0by4:
 	VFMADD231PS Z10, Z0, Z11
 	VFMADD231PS Z19, Z0, Z20
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
@@ -23156,7 +22943,8 @@ block0by4:
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
 	VFMADD231PS Z19, Z0, Z21
-	PREFETCHT1  (R9)(R10*1)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -23199,7 +22987,8 @@ block0by4:
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
 	VFMADD231PS Z19, Z0, Z22
-	PREFETCHT1  (R9)(R10*2)
+	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     128(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
@@ -23260,14 +23049,13 @@ block0by4:
 	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R13
+	ADDQ $0x00000040, R11
 
 block0by1:
-	SUBQ        $0x00000010, R13
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -23312,9 +23100,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R13
-	MOVQ          y+48(FP), R13
-	MOVQ          strideY+56(FP), R14
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23328,12 +23116,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23347,12 +23135,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23366,12 +23154,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23385,12 +23173,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23404,12 +23192,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23423,12 +23211,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23442,12 +23230,12 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
-	ADDQ          R14, R13
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23461,20 +23249,20 @@ block0by1end:
 	VADDPS        Y0, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        (R13), X0
-	VINSERTPS     $0x20, 8(R13), X0, X0
+	VMOVSD        (R11), X0
+	VINSERTPS     $0x20, 8(R11), X0, X0
 	VADDPS        X0, X10, X10
-	VMOVSD        X10, (R13)
-	VEXTRACTPS    $0x02, X10, 8(R13)
+	VMOVSD        X10, (R11)
+	VEXTRACTPS    $0x02, X10, 8(R11)
 	CMPQ          (SP), $0x00
 	JG            block0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -23486,12 +23274,8 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DI, R9
-	ADDQ R8, R9
-	ADDQ R8, R9
-	MOVQ $0x00000040, R12
-	MOVQ k+0(FP), R10
-	MOVQ R10, (SP)
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
 
 column0terms:
 	VPXORD  Z2, Z2, Z2
@@ -23502,20 +23286,21 @@ column0terms:
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
-	MOVQ    (SP), R10
-	MOVQ    $0x00000200, R11
-	CMPQ    R10, R11
-	CMOVQGT R11, R10
-	SUBQ    R10, (SP)
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 column0by4:
-	SUBQ        $0x00000040, R10
+	SUBQ        $0x00000040, R11
 	JL          column0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	PREFETCHT1  (R9)
+	ADDQ        R10, R9
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -23586,14 +23371,13 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
-	ADDQ        R12, R9
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000040, R10
+	ADDQ $0x00000040, R11
 
 column0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R11
 	JL          column0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -23618,9 +23402,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23631,9 +23415,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23644,9 +23428,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23657,9 +23441,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23670,9 +23454,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23683,9 +23467,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23696,9 +23480,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23709,9 +23493,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
-	ADDQ          R11, R10
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
+	ADDQ          R12, R11
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -23722,17 +23506,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VADDSS        (R10), X1, X1
-	VMOVSS        X1, (R10)
+	VADDSS        (R11), X1, X1
+	VMOVSS        X1, (R11)
 	CMPQ          (SP), $0x00
 	JG            column0terms
-	MOVQ          k+0(FP), R9
-	ANDQ          $-16, R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	ADDQ          R9, R9
+	MOVQ          k+0(FP), R11
+	ANDQ          $-16, R11
+	SUBQ          R11, DI
+	ADDQ          R11, R11
+	ADDQ          R11, R11
+	SUBQ          R11, AX
+	ADDQ          R11, R11
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -26566,53 +26350,40 @@ done:
 	VZEROUPPER
 	RET
 
-// func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few1AVX2(SB), NOSPLIT, $8-64
+TEXT ·few1AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X4, X4, X4
 	VXORPS  X6, X6, X6
 	VXORPS  X8, X8, X8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by2:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R8
 	JL          block0by2end
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (CX)(DX*1), Y3
@@ -26624,7 +26395,9 @@ block0by2:
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
 	PREFETCHT1  (SI)
-	PREFETCHT1  (SI)(DI*1)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VMOVUPS     32(CX), Y1
 	VMOVUPS     32(CX)(DX*1), Y3
 	VMOVUPS     32(CX)(DX*2), Y5
@@ -26634,18 +26407,19 @@ block0by2:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*2)
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000010, R11
+	ADDQ $0x00000010, R8
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R8
 	JL          block0by1end
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (CX)(DX*1), Y3
@@ -26661,12 +26435,12 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000008, R11
-	TESTQ       R11, R11
+	ADDQ        $0x00000008, R8
+	TESTQ       R8, R8
 	JZ          block0whole
-	LEAQ        mask<>+0(SB), R12
-	NEGQ        R11
-	VMOVUPS     32(R12)(R11*4), Y0
+	LEAQ        mask<>+0(SB), R9
+	NEGQ        R8
+	VMOVUPS     32(R9)(R8*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y3
 	VFMADD231PS Y1, Y3, Y2
@@ -26681,8 +26455,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y8
 
 block0whole:
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26694,17 +26468,17 @@ block0whole:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VADDPS       (R11), X3, X3
-	VMOVUPS      X3, (R11)
+	VADDPS       (R8), X3, X3
+	VMOVUPS      X3, (R8)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), SI
-	ANDQ         $-8, SI
-	ADDQ         SI, SI
-	ADDQ         SI, SI
-	SUBQ         SI, CX
-	SUBQ         SI, AX
-	ADDQ         SI, SI
+	MOVQ         k+0(FP), R8
+	ANDQ         $-8, R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	SUBQ         R8, CX
+	SUBQ         R8, AX
+	ADDQ         R8, R8
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -26717,19 +26491,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by2:
@@ -26739,12 +26509,12 @@ column0by2:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VMOVUPS     32(CX), Y1
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -26764,16 +26534,16 @@ column0by1end:
 	ADDQ        $0x00000008, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	LEAQ        mask<>+0(SB), DI
+	LEAQ        mask<>+0(SB), R8
 	NEGQ        BX
-	VMOVUPS     32(DI)(BX*4), Y0
+	VMOVUPS     32(R8)(BX*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y0
 	VFMADD231PS Y1, Y0, Y2
 
 column0whole:
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26802,39 +26572,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few2AVX2(SB), NOSPLIT, $8-64
+TEXT ·few2AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -26845,14 +26602,14 @@ block0terms:
 	VXORPS  X6, X6, X6
 	VXORPS  X9, X9, X9
 	VXORPS  X12, X12, X12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by2:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R9
 	JL          block0by2end
 	VMOVUPS     (DX), Y1
 	VMOVUPS     (DX)(BX*1), Y4
@@ -26864,12 +26621,14 @@ block0by2:
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     32(DX), Y1
 	VMOVUPS     32(DX)(BX*1), Y4
 	VMOVUPS     32(DX)(BX*2), Y7
@@ -26884,18 +26643,19 @@ block0by2:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*2)
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000010, R12
+	ADDQ $0x00000010, R9
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VMOVUPS     (DX), Y1
 	VMOVUPS     (DX)(BX*1), Y4
@@ -26916,12 +26676,12 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000008, R12
-	TESTQ       R12, R12
+	ADDQ        $0x00000008, R9
+	TESTQ       R9, R9
 	JZ          block0whole
-	LEAQ        mask<>+0(SB), R13
-	NEGQ        R12
-	VMOVUPS     32(R13)(R12*4), Y0
+	LEAQ        mask<>+0(SB), R10
+	NEGQ        R9
+	VMOVUPS     32(R10)(R9*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -26944,8 +26704,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y12
 
 block0whole:
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26957,9 +26717,9 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
-	ADDQ         R13, R12
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26971,17 +26731,17 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, DX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, DX
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -26994,10 +26754,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -27005,9 +26761,9 @@ column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by2:
@@ -27017,6 +26773,7 @@ column0by2:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     32(DX), Y1
@@ -27026,7 +26783,6 @@ column0by2:
 	VFMADD231PS Y1, Y0, Y3
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -27048,9 +26804,9 @@ column0by1end:
 	ADDQ        $0x00000008, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	LEAQ        mask<>+0(SB), R8
+	LEAQ        mask<>+0(SB), R9
 	NEGQ        SI
-	VMOVUPS     32(R8)(SI*4), Y0
+	VMOVUPS     32(R9)(SI*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -27059,7 +26815,7 @@ column0by1end:
 
 column0whole:
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27070,7 +26826,7 @@ column0whole:
 	VADDPS       X0, X1, X1
 	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         R8, SI
+	ADDQ         R9, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27099,37 +26855,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few4AVX2(SB), NOSPLIT, $8-64
+TEXT ·few4AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -27144,14 +26889,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by2:
-	SUBQ        $0x00000010, R11
+	SUBQ        $0x00000010, R9
 	JL          block0by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27161,11 +26906,13 @@ block0by2:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -27189,21 +26936,21 @@ block0by2:
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
 	VFMADD231PS Y11, Y0, Y14
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     32(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000010, R11
+	ADDQ $0x00000010, R9
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27229,12 +26976,12 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000008, R11
-	TESTQ       R11, R11
+	ADDQ        $0x00000008, R9
+	TESTQ       R9, R9
 	JZ          block0whole
-	LEAQ        mask<>+0(SB), R12
-	NEGQ        R11
-	VMOVUPS     32(R12)(R11*4), Y0
+	LEAQ        mask<>+0(SB), R10
+	NEGQ        R9
+	VMOVUPS     32(R10)(R9*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -27264,8 +27011,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block0whole:
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27277,12 +27024,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27294,12 +27041,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27311,12 +27058,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27328,20 +27075,20 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -27353,31 +27100,28 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 column0by2:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R9
 	JL          column0by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -27395,14 +27139,13 @@ column0by2:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000010, R8
+	ADDQ $0x00000010, R9
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R9
 	JL          column0by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -27418,12 +27161,12 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ        $0x00000008, R8
-	TESTQ       R8, R8
+	ADDQ        $0x00000008, R9
+	TESTQ       R9, R9
 	JZ          column0whole
-	LEAQ        mask<>+0(SB), R9
-	NEGQ        R8
-	VMOVUPS     32(R9)(R8*4), Y0
+	LEAQ        mask<>+0(SB), R10
+	NEGQ        R9
+	VMOVUPS     32(R10)(R9*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -27435,8 +27178,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27445,9 +27188,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27456,9 +27199,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27467,9 +27210,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27478,17 +27221,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -27498,38 +27241,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few8AVX2(SB), NOSPLIT, $8-64
+TEXT ·few8AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
-	MOVQ    AX, R11
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
+	MOVQ    AX, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -27544,14 +27276,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by2:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R10
 	JL          block0by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27561,6 +27293,7 @@ block0by2:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -27584,7 +27317,8 @@ block0by2:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -27595,14 +27329,13 @@ block0by2:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000010, R12
+	ADDQ $0x00000010, R10
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block0by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27628,12 +27361,12 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000008, R12
-	TESTQ       R12, R12
+	ADDQ        $0x00000008, R10
+	TESTQ       R10, R10
 	JZ          block0whole
-	LEAQ        mask<>+0(SB), R13
-	NEGQ        R12
-	VMOVUPS     32(R13)(R12*4), Y0
+	LEAQ        mask<>+0(SB), R11
+	NEGQ        R10
+	VMOVUPS     32(R11)(R10*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -27663,8 +27396,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block0whole:
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27676,12 +27409,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27693,12 +27426,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27710,12 +27443,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27727,33 +27460,23 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         BX, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	MOVQ         $0x00000040, R10
-	MOVQ         k+0(FP), R12
-	MOVQ         R12, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 block1terms:
 	VXORPS  X2, X2, X2
@@ -27768,14 +27491,14 @@ block1terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block1by2:
-	SUBQ        $0x00000010, R12
+	SUBQ        $0x00000010, R10
 	JL          block1by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27785,6 +27508,7 @@ block1by2:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -27818,14 +27542,13 @@ block1by2:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block1by2
 
 block1by2end:
-	ADDQ $0x00000010, R12
+	ADDQ $0x00000010, R10
 
 block1by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block1by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
@@ -27851,12 +27574,12 @@ block1by1:
 	JMP         block1by1
 
 block1by1end:
-	ADDQ        $0x00000008, R12
-	TESTQ       R12, R12
+	ADDQ        $0x00000008, R10
+	TESTQ       R10, R10
 	JZ          block1whole
-	LEAQ        mask<>+0(SB), R13
-	NEGQ        R12
-	VMOVUPS     32(R13)(R12*4), Y0
+	LEAQ        mask<>+0(SB), R11
+	NEGQ        R10
+	VMOVUPS     32(R11)(R10*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -27886,9 +27609,9 @@ block1by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block1whole:
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
-	LEAQ         (R12)(R13*4), R12
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27900,12 +27623,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27917,12 +27640,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27934,12 +27657,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27951,21 +27674,21 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -27977,31 +27700,28 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by2:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R10
 	JL          column0by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -28019,14 +27739,13 @@ column0by2:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000010, R8
+	ADDQ $0x00000010, R10
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R10
 	JL          column0by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -28042,12 +27761,12 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ        $0x00000008, R8
-	TESTQ       R8, R8
+	ADDQ        $0x00000008, R10
+	TESTQ       R10, R10
 	JZ          column0whole
-	LEAQ        mask<>+0(SB), R9
-	NEGQ        R8
-	VMOVUPS     32(R9)(R8*4), Y0
+	LEAQ        mask<>+0(SB), R11
+	NEGQ        R10
+	VMOVUPS     32(R11)(R10*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -28059,8 +27778,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28069,9 +27788,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28080,9 +27799,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28091,9 +27810,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28102,34 +27821,34 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         k+0(FP), DI
-	MOVQ         DI, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 column1terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
-	SUBQ    DI, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column1by2:
-	SUBQ        $0x00000010, DI
+	SUBQ        $0x00000010, R10
 	JL          column1by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -28154,10 +27873,10 @@ column1by2:
 	JMP         column1by2
 
 column1by2end:
-	ADDQ $0x00000010, DI
+	ADDQ $0x00000010, R10
 
 column1by1:
-	SUBQ        $0x00000008, DI
+	SUBQ        $0x00000008, R10
 	JL          column1by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -28173,12 +27892,12 @@ column1by1:
 	JMP         column1by1
 
 column1by1end:
-	ADDQ        $0x00000008, DI
-	TESTQ       DI, DI
+	ADDQ        $0x00000008, R10
+	TESTQ       R10, R10
 	JZ          column1whole
-	LEAQ        mask<>+0(SB), R8
-	NEGQ        DI
-	VMOVUPS     32(R8)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R11
+	NEGQ        R10
+	VMOVUPS     32(R11)(R10*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -28190,9 +27909,9 @@ column1by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column1whole:
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
-	LEAQ         (DI)(R8*4), DI
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28201,9 +27920,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28212,9 +27931,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28223,9 +27942,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28234,18 +27953,18 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -28255,53 +27974,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x01, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X4, X4, X4
 	VXORPS  X6, X6, X6
 	VXORPS  X8, X8, X8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R8
 	JL          block0by4end
 	VPMOVZXWD   (CX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -28317,6 +28023,7 @@ block0by4:
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   16(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   16(CX)(DX*1), Y3
@@ -28330,7 +28037,8 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   32(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   32(CX)(DX*1), Y3
@@ -28344,7 +28052,8 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   48(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   48(CX)(DX*1), Y3
@@ -28358,17 +28067,17 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R8
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R8
 	JL          block0by1end
 	VPMOVZXWD   (CX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -28388,9 +28097,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28402,17 +28111,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VADDPS       (R11), X3, X3
-	VMOVUPS      X3, (R11)
+	VADDPS       (R8), X3, X3
+	VMOVUPS      X3, (R8)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), SI
-	ANDQ         $-8, SI
-	ADDQ         SI, SI
-	SUBQ         SI, CX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
-	ADDQ         SI, SI
+	MOVQ         k+0(FP), R8
+	ANDQ         $-8, R8
+	ADDQ         R8, R8
+	SUBQ         R8, CX
+	ADDQ         R8, R8
+	SUBQ         R8, AX
+	ADDQ         R8, R8
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -28425,19 +28134,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by4:
@@ -28448,6 +28153,7 @@ column0by4:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVZXWD   16(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     32(AX), Y0
@@ -28462,7 +28168,6 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by4
 
 column0by4end:
@@ -28482,7 +28187,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, BX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28511,39 +28216,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -28554,14 +28246,14 @@ block0terms:
 	VXORPS  X6, X6, X6
 	VXORPS  X9, X9, X9
 	VXORPS  X12, X12, X12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R9
 	JL          block0by4end
 	VPMOVZXWD   (DX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -28577,6 +28269,7 @@ block0by4:
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -28600,7 +28293,8 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVZXWD   32(DX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   32(DX)(BX*1), Y4
@@ -28619,7 +28313,8 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVZXWD   48(DX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   48(DX)(BX*1), Y4
@@ -28638,17 +28333,17 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VPMOVZXWD   (DX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -28673,9 +28368,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28687,9 +28382,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
-	ADDQ         R13, R12
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28701,17 +28396,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, DX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, DX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -28724,10 +28419,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -28735,9 +28426,9 @@ column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by4:
@@ -28748,6 +28439,7 @@ column0by4:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VPMOVZXWD   16(DX), Y1
@@ -28770,7 +28462,6 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by4
 
 column0by4end:
@@ -28792,7 +28483,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, SI
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28803,7 +28494,7 @@ column0by1end:
 	VADDPS       X0, X1, X1
 	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         R8, SI
+	ADDQ         R9, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28832,37 +28523,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -28877,14 +28557,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R9
 	JL          block0by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -28897,6 +28577,7 @@ block0by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -28923,7 +28604,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -28950,7 +28632,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
 	VFMADD231PS Y11, Y0, Y14
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     64(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
@@ -28979,14 +28662,13 @@ block0by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29015,9 +28697,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29029,12 +28711,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29046,12 +28728,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29063,12 +28745,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29080,20 +28762,20 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -29105,32 +28787,29 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 column0by4:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R9
 	JL          column0by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -29169,14 +28848,13 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R9
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R9
 	JL          column0by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29193,9 +28871,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29204,9 +28882,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29215,9 +28893,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29226,9 +28904,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29237,17 +28915,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -29257,38 +28935,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
-	MOVQ    AX, R11
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
+	MOVQ    AX, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -29303,14 +28970,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R10
 	JL          block0by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29323,6 +28990,7 @@ block0by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -29371,7 +29039,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -29404,14 +29073,13 @@ block0by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R10
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block0by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29440,9 +29108,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29454,12 +29122,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29471,12 +29139,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29488,12 +29156,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29505,33 +29173,23 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         BX, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	MOVQ         $0x00000040, R10
-	MOVQ         k+0(FP), R12
-	MOVQ         R12, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 block1terms:
 	VXORPS  X2, X2, X2
@@ -29546,14 +29204,14 @@ block1terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block1by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R10
 	JL          block1by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29566,6 +29224,7 @@ block1by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -29646,14 +29305,13 @@ block1by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block1by4
 
 block1by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R10
 
 block1by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block1by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29682,10 +29340,10 @@ block1by1:
 	JMP         block1by1
 
 block1by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
-	LEAQ         (R12)(R13*4), R12
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29697,12 +29355,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29714,12 +29372,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29731,12 +29389,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29748,21 +29406,21 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -29774,32 +29432,29 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by4:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R10
 	JL          column0by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -29838,14 +29493,13 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R10
 	JL          column0by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29862,9 +29516,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29873,9 +29527,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29884,9 +29538,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29895,9 +29549,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29906,34 +29560,34 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         k+0(FP), DI
-	MOVQ         DI, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 column1terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
-	SUBQ    DI, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column1by4:
-	SUBQ        $0x00000020, DI
+	SUBQ        $0x00000020, R10
 	JL          column1by4end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -29980,10 +29634,10 @@ column1by4:
 	JMP         column1by4
 
 column1by4end:
-	ADDQ $0x00000020, DI
+	ADDQ $0x00000020, R10
 
 column1by1:
-	SUBQ        $0x00000008, DI
+	SUBQ        $0x00000008, R10
 	JL          column1by1end
 	VPMOVZXWD   (BX), Y1
 	VPSLLD      $0x10, Y1, Y1
@@ -30000,10 +29654,10 @@ column1by1:
 	JMP         column1by1
 
 column1by1end:
-	ADDQ         $0x00000008, DI
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
-	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30012,9 +29666,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30023,9 +29677,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30034,9 +29688,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30045,18 +29699,18 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -30066,53 +29720,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few1Float16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few1Float16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	SHLQ    $0x01, SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X4, X4, X4
 	VXORPS  X6, X6, X6
 	VXORPS  X8, X8, X8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R8
 	JL          block0by4end
 	VCVTPH2PS   (CX), Y1
 	VCVTPH2PS   (CX)(DX*1), Y3
@@ -30124,6 +29765,7 @@ block0by4:
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   16(CX), Y1
 	VCVTPH2PS   16(CX)(DX*1), Y3
 	VCVTPH2PS   16(CX)(DX*2), Y5
@@ -30133,7 +29775,8 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   32(CX), Y1
 	VCVTPH2PS   32(CX)(DX*1), Y3
 	VCVTPH2PS   32(CX)(DX*2), Y5
@@ -30143,7 +29786,8 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   48(CX), Y1
 	VCVTPH2PS   48(CX)(DX*1), Y3
 	VCVTPH2PS   48(CX)(DX*2), Y5
@@ -30153,17 +29797,17 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R8
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R8
 	JL          block0by1end
 	VCVTPH2PS   (CX), Y1
 	VCVTPH2PS   (CX)(DX*1), Y3
@@ -30179,9 +29823,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30193,17 +29837,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VADDPS       (R11), X3, X3
-	VMOVUPS      X3, (R11)
+	VADDPS       (R8), X3, X3
+	VMOVUPS      X3, (R8)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), SI
-	ANDQ         $-8, SI
-	ADDQ         SI, SI
-	SUBQ         SI, CX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
-	ADDQ         SI, SI
+	MOVQ         k+0(FP), R8
+	ANDQ         $-8, R8
+	ADDQ         R8, R8
+	SUBQ         R8, CX
+	ADDQ         R8, R8
+	SUBQ         R8, AX
+	ADDQ         R8, R8
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -30216,19 +29860,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by4:
@@ -30238,6 +29878,7 @@ column0by4:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VCVTPH2PS   16(CX), Y1
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
@@ -30249,7 +29890,6 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by4
 
 column0by4end:
@@ -30268,7 +29908,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, BX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30297,39 +29937,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few2Float16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few2Float16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -30340,14 +29967,14 @@ block0terms:
 	VXORPS  X6, X6, X6
 	VXORPS  X9, X9, X9
 	VXORPS  X12, X12, X12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R9
 	JL          block0by4end
 	VCVTPH2PS   (DX), Y1
 	VCVTPH2PS   (DX)(BX*1), Y4
@@ -30359,6 +29986,7 @@ block0by4:
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -30378,7 +30006,8 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VCVTPH2PS   32(DX), Y1
 	VCVTPH2PS   32(DX)(BX*1), Y4
 	VCVTPH2PS   32(DX)(BX*2), Y7
@@ -30393,7 +30022,8 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VCVTPH2PS   48(DX), Y1
 	VCVTPH2PS   48(DX)(BX*1), Y4
 	VCVTPH2PS   48(DX)(BX*2), Y7
@@ -30408,17 +30038,17 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VCVTPH2PS   (DX), Y1
 	VCVTPH2PS   (DX)(BX*1), Y4
@@ -30439,9 +30069,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30453,9 +30083,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
-	ADDQ         R13, R12
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30467,17 +30097,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, DX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, DX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -30490,10 +30120,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -30501,9 +30127,9 @@ column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by4:
@@ -30513,6 +30139,7 @@ column0by4:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VCVTPH2PS   16(DX), Y1
@@ -30532,7 +30159,6 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by4
 
 column0by4end:
@@ -30553,7 +30179,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, SI
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30564,7 +30190,7 @@ column0by1end:
 	VADDPS       X0, X1, X1
 	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         R8, SI
+	ADDQ         R9, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30593,37 +30219,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few4Float16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few4Float16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -30638,14 +30253,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R11
+	SUBQ        $0x00000020, R9
 	JL          block0by4end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -30655,6 +30270,7 @@ block0by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -30678,7 +30294,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -30702,7 +30319,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
 	VFMADD231PS Y11, Y0, Y14
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     64(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
@@ -30728,14 +30346,13 @@ block0by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R11
+	ADDQ $0x00000020, R9
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -30761,9 +30378,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30775,12 +30392,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30792,12 +30409,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30809,12 +30426,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30826,20 +30443,20 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -30851,31 +30468,28 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 column0by4:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R9
 	JL          column0by4end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -30911,14 +30525,13 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R9
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R9
 	JL          column0by1end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -30934,9 +30547,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30945,9 +30558,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30956,9 +30569,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30967,9 +30580,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30978,17 +30591,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	ADDQ         R9, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -30998,38 +30611,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few8Float16AVX2(SB), NOSPLIT, $8-64
+TEXT ·few8Float16AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	SHLQ    $0x01, DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
-	MOVQ    AX, R11
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
+	MOVQ    AX, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -31044,14 +30646,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R10
 	JL          block0by4end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -31061,6 +30663,7 @@ block0by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -31103,7 +30706,8 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -31133,14 +30737,13 @@ block0by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R10
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block0by1end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -31166,9 +30769,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31180,12 +30783,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31197,12 +30800,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31214,12 +30817,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31231,33 +30834,23 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         BX, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	MOVQ         $0x00000040, R10
-	MOVQ         k+0(FP), R12
-	MOVQ         R12, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 block1terms:
 	VXORPS  X2, X2, X2
@@ -31272,14 +30865,14 @@ block1terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block1by4:
-	SUBQ        $0x00000020, R12
+	SUBQ        $0x00000020, R10
 	JL          block1by4end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -31289,6 +30882,7 @@ block1by4:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -31360,14 +30954,13 @@ block1by4:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block1by4
 
 block1by4end:
-	ADDQ $0x00000020, R12
+	ADDQ $0x00000020, R10
 
 block1by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block1by1end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
@@ -31393,10 +30986,10 @@ block1by1:
 	JMP         block1by1
 
 block1by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
-	LEAQ         (R12)(R13*4), R12
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31408,12 +31001,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31425,12 +31018,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31442,12 +31035,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31459,21 +31052,21 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -31485,31 +31078,28 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by4:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R10
 	JL          column0by4end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -31545,14 +31135,13 @@ column0by4:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R10
 	JL          column0by1end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -31568,9 +31157,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31579,9 +31168,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31590,9 +31179,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31601,9 +31190,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31612,34 +31201,34 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         k+0(FP), DI
-	MOVQ         DI, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 column1terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
-	SUBQ    DI, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column1by4:
-	SUBQ        $0x00000020, DI
+	SUBQ        $0x00000020, R10
 	JL          column1by4end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -31682,10 +31271,10 @@ column1by4:
 	JMP         column1by4
 
 column1by4end:
-	ADDQ $0x00000020, DI
+	ADDQ $0x00000020, R10
 
 column1by1:
-	SUBQ        $0x00000008, DI
+	SUBQ        $0x00000008, R10
 	JL          column1by1end
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
@@ -31701,10 +31290,10 @@ column1by1:
 	JMP         column1by1
 
 column1by1end:
-	ADDQ         $0x00000008, DI
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
-	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31713,9 +31302,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31724,9 +31313,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31735,9 +31324,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31746,18 +31335,18 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	ADDQ         R10, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -31767,52 +31356,40 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1Int8AVX2(SB), NOSPLIT, $8-64
+TEXT ·few1Int8AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
 	MOVQ    strideW+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    k+0(FP), SI
-	MOVQ    DX, DI
-	XORQ    R9, R9
-	MOVQ    $0x00000040, R8
-	CMPQ    SI, DX
+	MOVQ    next+64(FP), SI
+	MOVQ    $0x00000040, DI
+	XORQ    R8, R8
+	TESTQ   SI, SI
 	CMOVQEQ R8, DI
-	CMOVQEQ R8, R9
-	LEAQ    (DI)(DI*2), R8
+	CMOVQEQ CX, SI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	LEAQ 64(R9)(R9*2), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X4, X4, X4
 	VXORPS  X6, X6, X6
 	VXORPS  X8, X8, X8
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 block0by8:
-	SUBQ        $0x00000040, R11
+	SUBQ        $0x00000040, R8
 	JL          block0by8end
 	VPMOVSXBD   (CX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -31828,6 +31405,7 @@ block0by8:
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   8(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   8(CX)(DX*1), Y3
@@ -31854,7 +31432,8 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   24(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   24(CX)(DX*1), Y3
@@ -31881,7 +31460,8 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   40(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   40(CX)(DX*1), Y3
@@ -31908,7 +31488,8 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT1  (SI)(R8*1)
+	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   56(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   56(CX)(DX*1), Y3
@@ -31924,14 +31505,13 @@ block0by8:
 	VFMADD231PS Y7, Y0, Y8
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         block0by8
 
 block0by8end:
-	ADDQ $0x00000040, R11
+	ADDQ $0x00000040, R8
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R8
 	JL          block0by1end
 	VPMOVSXBD   (CX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -31951,9 +31531,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31965,17 +31545,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VADDPS       (R11), X3, X3
-	VMOVUPS      X3, (R11)
+	VADDPS       (R8), X3, X3
+	VMOVUPS      X3, (R8)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), SI
-	ANDQ         $-8, SI
-	SUBQ         SI, CX
-	ADDQ         SI, SI
-	ADDQ         SI, SI
-	SUBQ         SI, AX
-	ADDQ         SI, SI
+	MOVQ         k+0(FP), R8
+	ANDQ         $-8, R8
+	SUBQ         R8, CX
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	SUBQ         R8, AX
+	ADDQ         R8, R8
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -31988,19 +31568,15 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ CX, SI
-	ADDQ DX, SI
-	ADDQ DX, SI
-	MOVQ $0x00000040, R10
 	MOVQ k+0(FP), BX
 	MOVQ BX, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	MOVQ    (SP), BX
-	MOVQ    $0x00000200, DI
-	CMPQ    BX, DI
-	CMOVQGT DI, BX
+	MOVQ    $0x00000200, R8
+	CMPQ    BX, R8
+	CMOVQGT R8, BX
 	SUBQ    BX, (SP)
 
 column0by8:
@@ -32011,6 +31587,7 @@ column0by8:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (SI)
+	ADDQ        DI, SI
 	VPMOVSXBD   8(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     32(AX), Y0
@@ -32041,7 +31618,6 @@ column0by8:
 	VFMADD231PS Y1, Y0, Y2
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
-	ADDQ        R10, SI
 	JMP         column0by8
 
 column0by8end:
@@ -32061,7 +31637,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, BX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32090,38 +31666,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2Int8AVX2(SB), NOSPLIT, $8-64
+TEXT ·few2Int8AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
 	MOVQ    strideW+32(FP), BX
 	LEAQ    (BX)(BX*2), SI
-	MOVQ    k+0(FP), DI
-	MOVQ    BX, R8
-	XORQ    R10, R10
-	MOVQ    $0x00000040, R9
-	CMPQ    DI, BX
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
+	XORQ    R9, R9
+	TESTQ   DI, DI
 	CMOVQEQ R9, R8
-	CMOVQEQ R9, R10
-	LEAQ    (R8)(R8*2), R9
+	CMOVQEQ DX, DI
 
 block:
 	CMPQ n+40(FP), $0x04
 	JL   blockend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	LEAQ 64(R10)(R10*2), R11
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -32132,14 +31696,14 @@ block0terms:
 	VXORPS  X6, X6, X6
 	VXORPS  X9, X9, X9
 	VXORPS  X12, X12, X12
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by8:
-	SUBQ        $0x00000040, R12
+	SUBQ        $0x00000040, R9
 	JL          block0by8end
 	VPMOVSXBD   (DX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -32155,6 +31719,7 @@ block0by8:
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -32196,7 +31761,8 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVSXBD   24(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   24(DX)(BX*1), Y4
@@ -32233,7 +31799,8 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVSXBD   40(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   40(DX)(BX*1), Y4
@@ -32270,7 +31837,8 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT1  (DI)(R9*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VPMOVSXBD   56(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   56(DX)(BX*1), Y4
@@ -32291,14 +31859,13 @@ block0by8:
 	VFMADD231PS Y10, Y0, Y12
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         block0by8
 
 block0by8end:
-	ADDQ $0x00000040, R12
+	ADDQ $0x00000040, R9
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VPMOVSXBD   (DX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -32323,9 +31890,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32337,9 +31904,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
-	ADDQ         R13, R12
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32351,17 +31918,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VADDPS       (R12), X4, X4
-	VMOVUPS      X4, (R12)
+	VADDPS       (R9), X4, X4
+	VMOVUPS      X4, (R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, DX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	SUBQ         R9, DX
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -32374,10 +31941,6 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ DX, DI
-	ADDQ BX, DI
-	ADDQ BX, DI
-	MOVQ $0x00000040, R11
 	MOVQ k+0(FP), SI
 	MOVQ SI, (SP)
 
@@ -32385,9 +31948,9 @@ column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	MOVQ    (SP), SI
-	MOVQ    $0x00000200, R8
-	CMPQ    SI, R8
-	CMOVQGT R8, SI
+	MOVQ    $0x00000200, R9
+	CMPQ    SI, R9
+	CMOVQGT R9, SI
 	SUBQ    SI, (SP)
 
 column0by8:
@@ -32398,6 +31961,7 @@ column0by8:
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VPMOVSXBD   8(DX), Y1
@@ -32444,7 +32008,6 @@ column0by8:
 	VFMADD231PS Y1, Y0, Y3
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
-	ADDQ        R11, DI
 	JMP         column0by8
 
 column0by8end:
@@ -32466,7 +32029,7 @@ column0by1:
 column0by1end:
 	ADDQ         $0x00000008, SI
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32477,7 +32040,7 @@ column0by1end:
 	VADDPS       X0, X1, X1
 	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         R8, SI
+	ADDQ         R9, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32506,36 +32069,26 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4Int8AVX2(SB), NOSPLIT, $8-64
+TEXT ·few4Int8AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R11
-	MOVQ R11, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -32550,14 +32103,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R11
-	MOVQ    $0x00000200, R12
-	CMPQ    R11, R12
-	CMOVQGT R12, R11
-	SUBQ    R11, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 block0by8:
-	SUBQ        $0x00000040, R11
+	SUBQ        $0x00000040, R9
 	JL          block0by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -32570,6 +32123,7 @@ block0by8:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -32618,7 +32172,8 @@ block0by8:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -32689,7 +32244,8 @@ block0by8:
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
 	VFMADD231PS Y11, Y0, Y14
-	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     160(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
@@ -32740,14 +32296,13 @@ block0by8:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by8
 
 block0by8end:
-	ADDQ $0x00000040, R11
+	ADDQ $0x00000040, R9
 
 block0by1:
-	SUBQ        $0x00000008, R11
+	SUBQ        $0x00000008, R9
 	JL          block0by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -32776,9 +32331,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R11
-	MOVQ         y+48(FP), R11
-	MOVQ         strideY+56(FP), R12
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32790,12 +32345,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32807,12 +32362,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32824,12 +32379,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
-	ADDQ         R12, R11
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -32841,20 +32396,20 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R11), X0
-	VINSERTPS    $0x20, 8(R11), X0, X0
+	VMOVSD       (R9), X0
+	VINSERTPS    $0x20, 8(R9), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R11)
-	VEXTRACTPS   $0x02, X6, 8(R11)
+	VMOVSD       X6, (R9)
+	VEXTRACTPS   $0x02, X6, 8(R9)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -32866,32 +32421,29 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R9
+	MOVQ R9, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R9
+	MOVQ    $0x00000200, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	SUBQ    R9, (SP)
 
 column0by8:
-	SUBQ        $0x00000040, R8
+	SUBQ        $0x00000040, R9
 	JL          column0by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -32970,14 +32522,13 @@ column0by8:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by8
 
 column0by8end:
-	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R9
 	JL          column0by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -32994,9 +32545,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R9
+	MOVQ         y+48(FP), R9
+	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33005,9 +32556,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33016,9 +32567,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33027,9 +32578,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
+	ADDQ         R10, R9
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33038,17 +32589,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R9), X1, X1
+	VMOVSS       X1, (R9)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R9
+	ANDQ         $-8, R9
+	SUBQ         R9, BX
+	ADDQ         R9, R9
+	ADDQ         R9, R9
+	SUBQ         R9, AX
+	ADDQ         R9, R9
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -33058,37 +32609,27 @@ columnend:
 	VZEROUPPER
 	RET
 
-// func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+// func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8Int8AVX2(SB), NOSPLIT, $8-64
+TEXT ·few8Int8AVX2(SB), NOSPLIT, $8-72
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
 	MOVQ    w+24(FP), BX
 	MOVQ    strideW+32(FP), SI
-	MOVQ    k+0(FP), DI
-	MOVQ    SI, R8
+	MOVQ    next+64(FP), DI
+	MOVQ    $0x00000040, R8
 	XORQ    R9, R9
-	MOVQ    $0x00000040, R10
-	CMPQ    DI, SI
-	CMOVQEQ R10, R8
-	CMOVQEQ R10, R9
-	LEAQ    (R8)(R8*2), DI
-	MOVQ    AX, R11
+	TESTQ   DI, DI
+	CMOVQEQ R9, R8
+	CMOVQEQ BX, DI
+	MOVQ    AX, R9
 
 block:
 	CMPQ n+40(FP), $0x03
 	JL   blockend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	LEAQ 64(R9), R10
-	MOVQ k+0(FP), R12
-	MOVQ R12, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 block0terms:
 	VXORPS  X2, X2, X2
@@ -33103,14 +32644,14 @@ block0terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block0by8:
-	SUBQ        $0x00000040, R12
+	SUBQ        $0x00000040, R10
 	JL          block0by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -33123,6 +32664,7 @@ block0by8:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -33215,7 +32757,8 @@ block0by8:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     128(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -33292,14 +32835,13 @@ block0by8:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block0by8
 
 block0by8end:
-	ADDQ $0x00000040, R12
+	ADDQ $0x00000040, R10
 
 block0by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block0by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -33328,9 +32870,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33342,12 +32884,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33359,12 +32901,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33376,12 +32918,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33393,33 +32935,23 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         BX, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	ADDQ         SI, DI
-	MOVQ         $0x00000040, R10
-	MOVQ         k+0(FP), R12
-	MOVQ         R12, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 block1terms:
 	VXORPS  X2, X2, X2
@@ -33434,14 +32966,14 @@ block1terms:
 	VXORPS  X5, X5, X5
 	VXORPS  X10, X10, X10
 	VXORPS  X15, X15, X15
-	MOVQ    (SP), R12
-	MOVQ    $0x00000200, R13
-	CMPQ    R12, R13
-	CMOVQGT R13, R12
-	SUBQ    R12, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 block1by8:
-	SUBQ        $0x00000040, R12
+	SUBQ        $0x00000040, R10
 	JL          block1by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -33454,6 +32986,7 @@ block1by8:
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -33622,14 +33155,13 @@ block1by8:
 	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         block1by8
 
 block1by8end:
-	ADDQ $0x00000040, R12
+	ADDQ $0x00000040, R10
 
 block1by1:
-	SUBQ        $0x00000008, R12
+	SUBQ        $0x00000008, R10
 	JL          block1by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -33658,10 +33190,10 @@ block1by1:
 	JMP         block1by1
 
 block1by1end:
-	ADDQ         $0x00000008, R12
-	MOVQ         y+48(FP), R12
-	MOVQ         strideY+56(FP), R13
-	LEAQ         (R12)(R13*4), R12
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33673,12 +33205,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33690,12 +33222,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33707,12 +33239,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
-	ADDQ         R13, R12
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33724,21 +33256,21 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       (R12), X0
-	VINSERTPS    $0x20, 8(R12), X0, X0
+	VMOVSD       (R10), X0
+	VINSERTPS    $0x20, 8(R10), X0, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (R12)
-	VEXTRACTPS   $0x02, X6, 8(R12)
+	VMOVSD       X6, (R10)
+	VEXTRACTPS   $0x02, X6, 8(R10)
 	CMPQ         (SP), $0x00
 	JG           block1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -33750,32 +33282,29 @@ blockend:
 column:
 	CMPQ n+40(FP), $0x01
 	JL   columnend
-	MOVQ BX, DI
-	ADDQ SI, DI
-	ADDQ SI, DI
-	MOVQ $0x00000040, R10
-	MOVQ k+0(FP), R8
-	MOVQ R8, (SP)
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
 
 column0terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), R8
-	MOVQ    $0x00000200, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	SUBQ    R8, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by8:
-	SUBQ        $0x00000040, R8
+	SUBQ        $0x00000040, R10
 	JL          column0by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	PREFETCHT1  (DI)
+	ADDQ        R8, DI
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -33854,14 +33383,13 @@ column0by8:
 	VFMADD231PS Y1, Y0, Y5
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        R10, DI
 	JMP         column0by8
 
 column0by8end:
-	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R10
 
 column0by1:
-	SUBQ        $0x00000008, R8
+	SUBQ        $0x00000008, R10
 	JL          column0by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -33878,9 +33406,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ         $0x00000008, R8
-	MOVQ         y+48(FP), R8
-	MOVQ         strideY+56(FP), R9
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33889,9 +33417,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33900,9 +33428,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33911,9 +33439,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
-	ADDQ         R9, R8
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -33922,34 +33450,34 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (R8), X1, X1
-	VMOVSS       X1, (R8)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column0terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
 	LEAQ         (AX)(CX*4), AX
-	MOVQ         k+0(FP), DI
-	MOVQ         DI, (SP)
+	MOVQ         k+0(FP), R10
+	MOVQ         R10, (SP)
 
 column1terms:
 	VXORPS  X2, X2, X2
 	VXORPS  X3, X3, X3
 	VXORPS  X4, X4, X4
 	VXORPS  X5, X5, X5
-	MOVQ    (SP), DI
-	MOVQ    $0x00000200, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
-	SUBQ    DI, (SP)
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column1by8:
-	SUBQ        $0x00000040, DI
+	SUBQ        $0x00000040, R10
 	JL          column1by8end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -34036,10 +33564,10 @@ column1by8:
 	JMP         column1by8
 
 column1by8end:
-	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R10
 
 column1by1:
-	SUBQ        $0x00000008, DI
+	SUBQ        $0x00000008, R10
 	JL          column1by1end
 	VPMOVSXBD   (BX), Y1
 	VCVTDQ2PS   Y1, Y1
@@ -34056,10 +33584,10 @@ column1by1:
 	JMP         column1by1
 
 column1by1end:
-	ADDQ         $0x00000008, DI
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
-	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x00000008, R10
+	MOVQ         y+48(FP), R10
+	MOVQ         strideY+56(FP), R11
+	LEAQ         (R10)(R11*4), R10
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -34068,9 +33596,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -34079,9 +33607,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -34090,9 +33618,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
+	ADDQ         R11, R10
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -34101,18 +33629,18 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VADDSS       (DI), X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R10), X1, X1
+	VMOVSS       X1, (R10)
 	CMPQ         (SP), $0x00
 	JG           column1terms
-	MOVQ         k+0(FP), DI
-	ANDQ         $-8, DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	ADDQ         DI, DI
-	MOVQ         R11, AX
+	MOVQ         k+0(FP), R10
+	ANDQ         $-8, R10
+	SUBQ         R10, BX
+	ADDQ         R10, R10
+	ADDQ         R10, R10
+	SUBQ         R10, AX
+	ADDQ         R10, R10
+	MOVQ         R9, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)

@@ -14,18 +14,23 @@ const FewRows = 16
 
 // What dots does at a time.
 const (
-	fewColumns = 48  // columns of c, a multiple of what kernels compute at once: 1, 2, 3 or 4
+	fewColumns = 48  // columns of c at most, a multiple of what kernels compute at once: 1, 3 or 4
 	fewMost    = 480 // columns of a tile: with more, some wait for the last one for milliseconds, as of a model's head
 	fewUnit    = 12  // what pieces of b are multiples of
 	fewTerms   = 512 // terms whose sum is added to that of the ones before; a multiple of the lanes of all variants
+	fewAhead   = 8   // columns of whole rows that memory is asked for before it is read
+	// fewBytes is how much of b such columns have, about, so that they and those that are asked for meanwhile stay in the
+	// second-level cache.
+	fewBytes = 96 << 10
 	// fewCached is how many elements of rows of a stay in the first-level cache, while b is read once.
 	fewCached = 4096
 )
 
 // fewKernel computes up to 8 rows of a product with rows of b as they are stored: for rows i and
 // j < n, y[i][j] += x[i][0]*w[j][0] + x[i][1]*w[j][1] + ..., of k terms, fewTerms of them after the other. Strides are in bytes.
-// The order of a sum follows from k alone, in all kernels of a type of a variant.
-type fewKernel func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int)
+// The order of a sum follows from k alone, in all kernels of a type of a variant. Unless it is nil, next is where as much
+// memory begins as the kernel reads of w, which it asks for meanwhile.
+type fewKernel func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int, next *byte)
 
 // fewKernels are those of 1, 2, 4 and 8 rows; there may be only the first ones.
 type fewKernels [4]fewKernel
@@ -39,7 +44,7 @@ type fewRows struct {
 
 // dotRows makes the kernel of one row out of a dot product.
 func dotRows(dot func(a, b []float32) float32) fewRows {
-	return fewRows{plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
+	return fewRows{plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int, _ *byte) {
 		out, a := unsafe.Slice(y, n), unsafe.Slice(x, k)
 		for j := range out {
 			b := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(w), j*strideW)), k)
@@ -80,8 +85,9 @@ func (t tile) dots(s *scratch) {
 		p.terms = max(fewTerms, fewCached/t.M&^(fewTerms-1))
 	}
 	p.left()
-	for j := t.j0; j < t.j1; j += fewColumns {
-		end := min(j+fewColumns, t.j1)
+	columns := max(fewUnit, min(fewColumns, fewBytes/(t.B.size()*t.K)/fewUnit*fewUnit))
+	for j := t.j0; j < t.j1; j += columns {
+		end := min(j+columns, t.j1)
 		clear(s.block[:t.M*fewColumns])
 		for k0 := 0; k0 < t.K; k0 += p.terms {
 			p.columns(j, end, k0, min(p.terms, t.K-k0))
@@ -157,19 +163,50 @@ func (p *fewPart) rows(k0 int) (x []float32, stride int) {
 
 // columns adds terms [k0, k0+kn) to columns [j0, j1), in the block.
 func (p *fewPart) columns(j0, j1, k0, kn int) {
-	at := j0*p.B.Stride + k0
-	switch p.kernels {
-	case nil:
+	if p.kernels == nil {
 		p.widened(j0, j1, k0, kn)
-	case &active.few.bfloat16:
-		p.multiply(p.kernels, bytesAt(p.B.BFloat16, at), 2*p.B.Stride, 0, j1-j0, k0, kn)
-	case &active.few.float16:
-		p.multiply(p.kernels, bytesAt(p.B.Float16, at), 2*p.B.Stride, 0, j1-j0, k0, kn)
-	case &active.few.int8:
-		p.multiply(p.kernels, bytesAt(p.B.Int8, at), p.B.Stride, 0, j1-j0, k0, kn)
-	default:
-		p.multiply(p.kernels, bytesAt(p.B.Data, at), 4*p.B.Stride, 0, j1-j0, k0, kn)
+		return
 	}
+	w := p.B.bytesAt(j0*p.B.Stride + k0)
+	p.multiply(p.kernels, w, p.B.size()*p.B.Stride, 0, j1-j0, k0, kn, p.next(j0, j1, k0, kn))
+}
+
+// next returns where the memory begins that is asked for while some terms of some columns are read, in the order of its
+// addresses: where these are whole rows, a few columns on; else as large a part of the next columns as these terms are of these.
+func (p *fewPart) next(j0, j1, k0, kn int) *byte {
+	switch {
+	case p.B.Stride != p.K:
+		return nil
+	case kn == p.K && j0+fewAhead < p.N:
+		return p.B.bytesAt((j0 + fewAhead) * p.K)
+	case kn < p.K && j1 < p.j1:
+		return p.B.bytesAt(j1*p.K + min(j1-j0, p.j1-j1)*k0)
+	}
+	return nil
+}
+
+// size is that of an element as it is stored, of those that kernels of few rows read.
+func (x Matrix) size() int {
+	switch {
+	case x.BFloat16 != nil, x.Float16 != nil:
+		return 2
+	case x.Int8 != nil:
+		return 1
+	}
+	return 4
+}
+
+// bytesAt is where an element is stored.
+func (x Matrix) bytesAt(i int) *byte {
+	switch {
+	case x.BFloat16 != nil:
+		return bytesAt(x.BFloat16, i)
+	case x.Float16 != nil:
+		return bytesAt(x.Float16, i)
+	case x.Int8 != nil:
+		return bytesAt(x.Int8, i)
+	}
+	return bytesAt(x.Data, i)
 }
 
 func bytesAt[T any](x []T, at int) *byte { return (*byte)(unsafe.Pointer(&x[at])) }
@@ -181,16 +218,17 @@ func (p *fewPart) widened(j0, j1, k0, kn int) {
 		for r := range rows {
 			p.B.widen(p.wide[r*tileK:][:kn], (j+r)*p.B.Stride+k0)
 		}
-		p.multiply(&active.few.plain, bytesAt(p.wide[:], 0), 4*tileK, j-j0, rows, k0, kn)
+		p.multiply(&active.few.plain, bytesAt(p.wide[:], 0), 4*tileK, j-j0, rows, k0, kn, nil)
 	}
 }
 
-// multiply adds terms [k0, k0+kn) to n columns of the block, from column j on, with rows that begin at w.
-func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n, k0, kn int) {
+// multiply adds terms [k0, k0+kn) to n columns of the block, from column j on, with rows that begin at w. The first rows of
+// the left operand ask for what is next.
+func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n, k0, kn int, next *byte) {
 	x, strideX := p.rows(k0)
-	for i := 0; i < p.M; {
+	for i := 0; i < p.M; next = nil {
 		rows, kernel := kernels.of(p.M - i)
-		kernel(kn, &x[i*strideX], 4*strideX, w, stride, n, &p.block[i*fewColumns+j], 4*fewColumns)
+		kernel(kn, &x[i*strideX], 4*strideX, w, stride, n, &p.block[i*fewColumns+j], 4*fewColumns, next)
 		i += rows
 	}
 }

@@ -14,7 +14,7 @@ func DotRows(m, n, k int, x []float32, strideX int, w []float32, strideW int, y 
 	}
 	for i := 0; i < m && k > 0; {
 		rows, kernel := active.few.plain.of(m - i)
-		kernel(k, &x[i*strideX], 4*strideX, bytesAt(w, 0), 4*strideW, n, &y[i*strideY], 4*strideY)
+		kernel(k, &x[i*strideX], 4*strideX, bytesAt(w, 0), 4*strideW, n, &y[i*strideY], 4*strideY, nil)
 		i += rows
 	}
 }

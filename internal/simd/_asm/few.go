@@ -8,13 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// line is the size of a cache line. The loops of the kernels of few rows take one of each row of the
-// weight at a time, and ask for one of each row of a later block.
+// line is the size of a cache line. The loops of the kernels of few rows take one of each row of the weight at a time, and ask
+// for as many that lie one after the other from where their caller says, by PREFETCHT1, for the cache of the second level: of
+// the first level few can be on their way at a time. In the order of their addresses they come while the kernel computes; asked
+// for in that of the rows, a page apart, reading and computing take as long as one after the other.
 const line = 64
-
-// far is how many blocks of columns on the lines are that are asked for, by PREFETCHT1, for the cache of the second level:
-// of the first level few can be on their way at a time, and then reading and computing take as long as one after the other.
-const far = 2
 
 // fewTerms is internal/simd's.
 const fewTerms = 512
@@ -42,28 +40,18 @@ var weightTypes = []weightType{
 // few is the kernel of a product of few rows with a weight whose rows lie as they are stored. A block of
 // it is all its rows and some columns, each sum of which is one vector until the inner dimension ends.
 type few struct {
-	v          isa
-	t          weightType
-	rows, cols int // rows are those of a pass
-	passes     int // over a block, whose columns are in the first-level cache in the second
-	w, x       rowsAt
-	all        [][]reg.VecVirtual // sums of a block
-	sums       [][]reg.VecVirtual // those of a pass
-	ws         []reg.VecVirtual
-	xs         reg.VecVirtual
-	ahead      []int // which rows of the weight a pass asks for, counted from the first of the block
-	next       nextBlock
-	left       Mem // terms of a pass
-}
-
-// nextBlock is where a pass asks for lines of a later block. Where the rows of the weight lie one after the other, lines are
-// asked for in the order of their addresses, not one of each row: on AMD's Zen 3 that is up to 1.6 times as fast.
-type nextBlock struct {
-	at     reg.Register
-	stride reg.Register // from one line to the next that is asked for with it
-	three  reg.Register // times that
-	more   reg.Register // bytes, in an order of addresses; else 0
-	step   reg.Register // after each line of the rows
+	v           isa
+	t           weightType
+	rows, cols  int // rows are those of a pass
+	passes      int // over a block, whose columns are in the first-level cache in the second
+	w, x        rowsAt
+	all         [][]reg.VecVirtual // sums of a block
+	sums        [][]reg.VecVirtual // those of a pass
+	ws          []reg.VecVirtual
+	xs          reg.VecVirtual
+	ahead       int          // lines that a pass asks for, for each of the rows of the weight
+	next, apart reg.Register // the next one, and how far the one after it is: a line, or nothing if none are to be asked for
+	left        Mem          // terms of a pass
 }
 
 // rowsAt are rows that lie a stride apart, up to eight.
@@ -120,7 +108,7 @@ func emitFew(v isa) {
 func (f *few) emit() {
 	rows := f.rows * f.passes
 	name := fmt.Sprintf("few%d%s%s", rows, f.t.name, f.v.name)
-	TEXT(name, NOSPLIT, "func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int)")
+	TEXT(name, NOSPLIT, "func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int, next *byte)")
 	element, multiple := "float32(w[j][p])", fmt.Sprintf(" k is a multiple of %d.", f.v.lanes)
 	if f.t.size == 4 {
 		element, multiple = "w[j][p]", ""
@@ -136,7 +124,9 @@ func (f *few) emit() {
 		"				y[i][j] += the sum of all in sum, in an order that lanes alone decides",
 		"			}",
 		"		}",
-		"	}")
+		"	}",
+		"",
+		"Unless it is nil, next is where the lines of memory begin that are asked for meanwhile, as many as w has.")
 	Pragma("noescape")
 	f.x, f.w, f.left = newRows("x", "strideX", f.rows), newRows("w", "strideW", f.cols), AllocLocal(8)
 	f.all, f.ws, f.xs = make([][]reg.VecVirtual, f.rows), nil, f.v.reg()
@@ -146,7 +136,7 @@ func (f *few) emit() {
 			f.all[i] = append(f.all[i], f.v.reg())
 		}
 	}
-	f.order()
+	f.asking()
 	first := GP64()
 	if f.passes > 1 {
 		MOVQ(f.x.base, first)
@@ -157,45 +147,15 @@ func (f *few) emit() {
 	RET()
 }
 
-// order finds in which order lines are asked for.
-func (f *few) order() {
-	f.next = nextBlock{GP64(), GP64(), GP64(), GP64(), GP64()}
-	bytes, one := Load(Param("k"), GP64()), GP64()
-	if f.t.size > 1 {
-		SHLQ(Imm(uint64(f.t.size/2)), bytes)
-	}
-	MOVQ(f.w.strides[1], f.next.stride)
-	XORQ(f.next.more, f.next.more)
-	MOVQ(U32(line), one)
-	CMPQ(bytes, f.w.strides[1])
-	CMOVQEQ(one, f.next.stride)
-	CMOVQEQ(one, f.next.more)
-	LEAQ(Mem{Base: f.next.stride, Index: f.next.stride, Scale: 2}, f.next.three)
-}
-
-// beginNext has a pass over so many columns ask for its lines.
-func (f *few) beginNext(cols int) {
-	if len(f.ahead) == 0 {
-		return
-	}
-	MOVQ(f.w.base, f.next.at)
-	for range f.ahead[0] {
-		ADDQ(f.w.strides[1], f.next.at)
-	}
-	m := Mem{Base: f.next.more, Disp: line}
-	switch len(f.ahead) {
-	case 1:
-		MOVQ(U32(line), f.next.step)
-		return
-	case 4:
-		m.Index, m.Scale = f.next.more, 2
-	}
-	LEAQ(m, f.next.step)
-}
-
-// line is where the n-th line is that a pass asks for at a time.
-func (f *few) line(n int) Mem {
-	return rowsAt{f.next.at, map[int]reg.Register{1: f.next.stride, 3: f.next.three}}.row(n, 0)
+// asking loads what lines are asked for.
+func (f *few) asking() {
+	f.next, f.apart = Load(Param("next"), GP64()), GP64()
+	none := GP64()
+	MOVQ(U32(line), f.apart)
+	XORQ(none, none)
+	TESTQ(f.next, f.next)
+	CMOVQEQ(none, f.apart)
+	CMOVQEQ(f.w.base, f.next)
 }
 
 // columns emits the loop over blocks of so many columns; first is where x begins if there are several passes.
@@ -211,12 +171,7 @@ func (f *few) columns(label string, cols int, first reg.Register) {
 		if pass > 0 {
 			LEAQ(Mem{Base: f.x.base, Index: f.x.strides[1], Scale: uint8(f.rows)}, f.x.base)
 		}
-		f.ahead = nil
-		for c := range cols {
-			if c*f.passes/cols == pass {
-				f.ahead = append(f.ahead, far*cols+c)
-			}
-		}
+		f.ahead = (cols + f.passes - 1 - pass) / f.passes
 		f.pass(fmt.Sprint(label, pass), pass, cols)
 	}
 	if f.passes > 1 {
@@ -241,7 +196,6 @@ func (f *few) pass(label string, number, cols int) {
 	for _, row := range f.all {
 		f.sums = append(f.sums, row[:cols])
 	}
-	f.beginNext(cols)
 	MOVQ(Load(Param("k"), GP64()), f.left)
 	Label(label + "terms")
 	for _, row := range f.sums {
@@ -279,9 +233,6 @@ func (f *few) terms(label string, cols int) {
 		}
 		ADDQ(U32(uint64(4*copies*f.v.lanes)), f.x.base)
 		ADDQ(U32(uint64(copies*vector)), f.w.base)
-		if len(f.ahead) > 0 && copies*vector == line {
-			ADDQ(f.next.step, f.next.at)
-		}
 		JMP(LabelRef(at))
 		Label(at + "end")
 		ADDQ(U32(uint64(copies*f.v.lanes)), left)
@@ -322,9 +273,10 @@ func (f *few) step(cols, u, copies int) {
 		for c, s := range sums {
 			VFMADD231PS(ws[c], x, s)
 		}
-		for n := range f.ahead { // asked for here, the next block's lines do not go before those of this one
-			if copies*f.v.lanes*f.t.size == line && n*copies/len(f.ahead) == u && i == min(n, f.rows-1) {
-				PREFETCHT1(f.line(n))
+		for n := range f.ahead { // asked for here, these lines do not go before those of this block
+			if copies*f.v.lanes*f.t.size == line && n*copies/f.ahead == u && i == min(n, f.rows-1) {
+				PREFETCHT1(Mem{Base: f.next})
+				ADDQ(f.apart, f.next)
 			}
 		}
 	}

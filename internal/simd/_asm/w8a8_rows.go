@@ -25,7 +25,7 @@ func emitInt8Rows() {
 
 // int8Columns goes over four columns at a time as widenedBlock or vnniBlock does, and asks for later ones meanwhile, one line after
 // the other: four streams of short rows were half as fast on AMD's Zen 3, and the cache of the first level asked for
-// three quarters on Zen 4; see far.
+// three quarters on Zen 4; see line.
 type int8Columns struct {
 	rows int
 	vnni bool
@@ -42,7 +42,7 @@ func (c *int8Columns) vector() reg.VecVirtual {
 }
 
 func (c *int8Columns) emit() {
-	const cols = 4
+	const cols, far = 4, 2 // the lines that are asked for are so many times four columns on
 	name, bytes, less := fmt.Sprintf("int8Columns%dAVX2", c.rows), 16, ""
 	if c.vnni {
 		name, bytes, less = fmt.Sprintf("int8Columns%dVNNI", c.rows), line, " with 128*of[i] taken away before,"
