@@ -170,8 +170,7 @@ func (j *Job) Deal() (l *data.Loader, shorter []int, err error) {
 	return l, lengths[:len(lengths)-1], nil
 }
 
-// Counted returns the most tokens that count in the loss of a batch, of the first thousand, where examples say which
-// do; 0 where all may. l is what Deal has returned.
+// Counted returns the most tokens that count in the loss of a batch, of the first thousand. l is what Deal has returned.
 func (j *Job) Counted(l *data.Loader) (int, error) {
 	const looked = 1000
 	return l.MostTargets(min(looked, l.BatchesPerEpoch(), j.Schedule().Steps*max(j.Config.Accumulate, 1)))

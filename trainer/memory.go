@@ -9,6 +9,7 @@ import (
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // MemoryError is the error of a run that needs more memory than is free, before it takes
@@ -32,11 +33,22 @@ func enough(need, free, has int64) error {
 	return &MemoryError{need, free + has}
 }
 
-// checkWeights refuses a model whose weights, with what training keeps beside each, are
+// CheckParts refuses parts of layers that a model does not have.
+func (c Config) CheckParts(m *models.Model) error {
+	last := m.Config.NumHiddenLayers - 1
+	for _, p := range c.CheckpointParts {
+		if n, _, err := nn.ParseLayerPart(p); err != nil || n > last {
+			return fmt.Errorf("trainer.Config.CheckpointParts has %q, and the model's last layer is %s", p, nn.LayerPart(last, ""))
+		}
+	}
+	return nil
+}
+
+// checkWeights refuses a model that has not the parts that are named, or whose weights, with what training keeps beside each, are
 // more than the memory that is free, before they are read.
 func (c Config) checkWeights(m *models.Model) error {
-	if c.Force {
-		return nil
+	if err := c.CheckParts(m); err != nil || c.Force {
+		return err
 	}
 	var need int64
 	for _, p := range m.Params() {

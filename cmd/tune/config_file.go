@@ -196,6 +196,9 @@ func (s *settings) set(key string, node *yaml.Node) error {
 
 // kindOf says what a key takes.
 func kindOf(flag *pflag.Flag, key string) string {
+	if flag.Name == recomputeFlag && theirValues[key] == nil {
+		return recomputeKinds
+	}
 	if kind := valueKinds[flag.Value.Type()]; kind != "" {
 		return kind
 	}

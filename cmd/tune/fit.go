@@ -45,6 +45,7 @@ type fitter struct {
 	limit  int64 // 0 for none that is known
 	mem    core.Memory
 	patch  func(trainer.Config) func(*models.Model) (*core.Report, error)
+	course *course // of the run's data; nil as long as they are not known
 }
 
 // errNoRun is the error of changes that the rest of a configuration rules out.
@@ -103,7 +104,7 @@ func (f *fitter) try(with []change) (*fitting, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := forecastOf(c, report)
+	r := f.course.of(forecastOf(c, report))
 	r.Free = f.limit
 	if !f.auto && !changesFlag(with, recomputeFlag) {
 		planned, err := forecast.New(m, f.mem, r)

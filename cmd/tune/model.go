@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -46,7 +47,11 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 		return nil, err
 	}
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, options)
+		m, err := models.Shape(t.Model, mem, options)
+		if err == nil {
+			err = t.CheckParts(m)
+		}
+		return m, err
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
@@ -56,5 +61,5 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
+	return m, cmp.Or(m.Config.CheckLength("--seq", t.Positions(t.Seq)), t.CheckParts(m))
 }

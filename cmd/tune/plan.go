@@ -55,6 +55,11 @@ func (a *app) planCommand() *Command {
 		if err := ranks.check(c, t); err != nil {
 			return err
 		}
+		if *compare {
+			if err := checkCompareWeights(c, t.config); err != nil {
+				return err
+			}
+		}
 		return a.planRun(ctx, c, t, ranks, *compare, *json)
 	})
 }
@@ -117,6 +122,7 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	if err != nil {
 		return err
 	}
+	defer closing(course, &err)
 	p, err := a.makeRunPlan(ctx, c, t, m, mem, reg, course)
 	if err != nil {
 		return t.kernels.blame(err)
@@ -126,7 +132,9 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 		p.Ranks = ranks.forecast(p, t)
 	}
 	if compare {
-		if p.Weights, err = a.compareWeights(ctx, c, t, mem, reg); err != nil {
+		f := a.fitter(ctx, c, t, t.config, mem, reg)
+		f.limit, f.course = p.Available, course
+		if p.Weights, err = a.compareWeights(ctx, c, f); err != nil {
 			return t.kernels.blame(err)
 		}
 	}
@@ -151,16 +159,16 @@ func (a *app) makeRunPlan(ctx context.Context, command *Command, t *trainFlags, 
 		return nil, err
 	}
 	p.Kernels = p.report.Applied()
-	p.run = forecastOf(c, p.report)
-	if p.run.Free = p.Available; p.Course != nil {
-		p.run.Lengths, p.run.Counted = p.Course.Lengths, p.Course.Counted
-	}
+	p.run = p.Course.of(forecastOf(c, p.report))
+	p.run.Free = p.Available
 	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
 		return nil, err
 	}
 	p.Bytes, p.moments = p.Forecast.Bytes(), c.OptimConfig().Bytes(forecast.Params(m))
 	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
-		return p, p.lookForFit(a.fitter(ctx, command, t, c, mem, reg), &smaller{mem, c, patch}, m)
+		f := a.fitter(ctx, command, t, c, mem, reg)
+		f.course = course
+		return p, p.lookForFit(f, &smaller{mem, c, patch}, m)
 	}
 	return p, p.time(ctx, c.Threads)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -25,10 +27,27 @@ type course struct {
 	Rates    []float64 `json:"learning_rates"`         // of each step
 	Decayed  []string  `json:"decayed"`                // trained tensors with weight decay
 	Others   []string  `json:"not_decayed"`
+	read     *corpus.Corpus
 }
 
-// course reads the data, if there is any, and says what the run will do with it. Rows may
-// turn out to be shorter than the configuration has them.
+// Close gives back what was read.
+func (c *course) Close() error {
+	if c == nil {
+		return nil
+	}
+	return c.read.Close()
+}
+
+// of is a run with these data.
+func (c *course) of(r forecast.Run) forecast.Run {
+	if c != nil {
+		r.Lengths, r.Counted = c.Lengths, c.Counted
+	}
+	return r
+}
+
+// course reads the data, if there is any, and says what the run will do with it, which is to be closed. Rows may turn out to
+// be shorter than the configuration has them.
 func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *course, err error) {
 	if len(t.config.Data.Paths) == 0 {
 		return nil, nil
@@ -41,7 +60,11 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	if err != nil {
 		return nil, err
 	}
-	defer closing(read, &err)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, read.Close())
+		}
+	}()
 	if err := a.noteData(t.config.Data, read); err != nil {
 		return nil, err
 	}
@@ -51,7 +74,7 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &course{Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup,
+	c := &course{read: read, Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup,
 		Decayed: []string{}, Others: []string{}}
 	if err := c.deal(job); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -17,7 +17,7 @@ import (
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
-	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -34,7 +34,8 @@ type weightsRun struct {
 	Weights string   `json:"weights"`
 	Flags   string   `json:"flags"` // that choose it, beside those given
 	Bytes   int64    `json:"bytes"`
-	Loss    *float64 `json:"loss"` // held-out, before training; null where so much memory is not free
+	Loss    *float64 `json:"loss"`             // held-out, before training; null for a reason
+	Reason  string   `json:"reason,omitempty"` // why there is no such run, or no loss
 	with    []change
 }
 
@@ -63,46 +64,46 @@ func storages(c trainer.Config) []weightsRun {
 	return append([]weightsRun{way("float32", trainer.F32, ""), way("bfloat16", trainer.BF16, "")}, quantised...)
 }
 
-// compareWeights plans the run with its weights stored in each way, and measures the loss that it would begin with.
-func (a *app) compareWeights(ctx context.Context, command *Command, t *trainFlags, mem core.Memory,
-	reg *core.Registry) (all []weightsRun, err error) {
-	c := t.config
+// checkCompareWeights validates what needs no file.
+func checkCompareWeights(command *Command, c trainer.Config) error {
 	switch {
 	case len(c.Data.Paths) == 0:
-		return nil, command.usagef("--%s is given without --data: name the data whose held-out part tells the losses", compareFlag)
+		return command.usagef("--%s is given without --data: name the data whose held-out part tells the losses", compareFlag)
 	case c.Preference.Enabled():
-		return nil, command.usagef("--%s measures the loss of a text, which --stage %s has not: leave one of them out", compareFlag,
+		return command.usagef("--%s measures the loss of a text, which --stage %s has not: leave one of them out", compareFlag,
 			c.Preference.Stage)
 	}
-	tok, err := c.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	read, err := corpus.Load(ctx, c.Data, trainer.DataModel(c, tok))
-	if err != nil {
-		return nil, err
-	}
-	defer closing(read, &err)
-	if read.Eval.Len() == 0 {
+	return nil
+}
+
+// compareWeights plans the run with its weights stored in each way, and measures the loss that it would begin with.
+func (a *app) compareWeights(ctx context.Context, command *Command, f *fitter) (all []weightsRun, err error) {
+	rows := f.course.read.Eval
+	if rows.Len() == 0 {
 		return nil, command.usagef("--%s needs held-out data: give --eval-data, or an --eval-size above 0", compareFlag)
 	}
-	for _, r := range storages(c) {
-		f := a.fitter(ctx, command, t, c, mem, reg)
-		f.auto = false
+	f.auto = false
+	for _, r := range storages(f.config) {
+		r.Flags = flagsOf(r.with)
 		planned, err := f.try(r.with)
-		if errors.Is(err, errNoRun) || errors.Is(err, core.ErrNotSupported) {
-			continue // such as int8, of what bitsandbytes has quantised
+		if errors.Is(err, errNoRun) || errors.Is(err, core.ErrNotSupported) { // such as int8, of what bitsandbytes has quantised
+			r.Reason = flagged(err.Error())
+			all = append(all, r)
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.Bytes, r.Flags = planned.Bytes, flagsOf(r.with)
-		with, err := changed(c, r.with)
+		r.Bytes = planned.Bytes
+		with, err := changed(f.config, r.with)
 		if err != nil {
 			return nil, err
 		}
 		a.note("held-out loss, weights %s", r.Weights)
-		if r.Loss, err = beginningLoss(ctx, with, read.Eval); err != nil {
+		var large *trainer.MemoryError
+		if r.Loss, err = beginningLoss(ctx, with, rows); errors.As(err, &large) {
+			r.Reason = fmt.Sprintf("not measured: that takes %s, and %s are free", amount.Bytes(large.Bytes), amount.Bytes(large.Free))
+		} else if err != nil {
 			return nil, err
 		}
 		all = append(all, r)
@@ -110,33 +111,26 @@ func (a *app) compareWeights(ctx context.Context, command *Command, t *trainFlag
 	return all, nil
 }
 
-// beginningLoss loads the model of a run and measures its loss on held-out rows; nil if that takes more memory than is
-// free.
+// beginningLoss loads the model of a run and measures its loss on held-out rows, one at a time, as logits are in memory. A
+// trainer.MemoryError is of a model and a row that take more memory than is free.
 func beginningLoss(ctx context.Context, c trainer.Config, rows data.Rows) (_ *float64, err error) {
 	options, err := c.LoadOptions()
 	if err != nil {
 		return nil, err
-	}
-	var large *trainer.MemoryError
-	options.Check = func(m *models.Model) error {
-		var need int64
-		for _, p := range m.Params() {
-			need += p.Bytes()
-		}
-		if free := memory.Available(); free > 0 && need > free {
-			return &trainer.MemoryError{Bytes: need, Free: free}
-		}
-		return nil
 	}
 	mem, err := transport.NewMemory("tensors", 0)
 	if err != nil {
 		return nil, err
 	}
 	defer closing(mem, &err)
-	m, err := models.LoadWith(c.Model, mem, options)
-	if errors.As(err, &large) {
-		return nil, nil
+	options.Check = func(m *models.Model) error {
+		need, err := forecast.Evaluation(m, mem, 1, c.Seq)
+		if free := memory.Available(); err == nil && free > 0 && need > free {
+			err = &trainer.MemoryError{Bytes: need, Free: free}
+		}
+		return err
 	}
+	m, err := models.LoadWith(c.Model, mem, options)
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +138,12 @@ func beginningLoss(ctx context.Context, c trainer.Config, rows data.Rows) (_ *fl
 	if err := m.Round(c.Precision.Products()); err != nil {
 		return nil, err
 	}
-	e, err := trainer.NewEvaluator(m, mem, c.Batch, c.Seq, c.Seq, nil)
+	e, err := trainer.NewEvaluator(m, mem, 1, c.Seq, c.Seq, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	stream, failed := data.Stream(rows, c.Batch)
+	stream, failed := data.Stream(rows, 1)
 	loss, _, err := e.Loss(ctx, stream)
 	return &loss, cmp.Or(err, failed())
 }
@@ -160,20 +154,23 @@ func printWeights(w io.Writer, all []weightsRun) {
 		return
 	}
 	fmt.Fprint(w, "\nweights            planned  held-out loss before training\n")
-	first := math.NaN()
-	for i, r := range all {
-		loss, more := "not measured: too little memory is free", ""
+	for _, r := range all {
+		bytes, loss := "", ""
+		if r.Bytes > 0 {
+			bytes = amount.Bytes(r.Bytes)
+		}
 		if r.Loss != nil {
-			loss = fmt.Sprintf("%.4f", *r.Loss)
+			loss = fmt.Sprintf("  %.4f", *r.Loss)
 		}
-		if i == 0 && r.Loss != nil {
-			first = *r.Loss
-		} else if r.Loss != nil && !math.IsNaN(first) {
-			more = fmt.Sprintf("  %+.2f%%", 100*(*r.Loss/first-1))
+		if first := all[0].Loss; r.Loss != nil && first != nil && first != r.Loss {
+			loss += fmt.Sprintf("  %+.2f%%", 100*(*r.Loss / *first - 1))
 		}
-		fmt.Fprintf(w, "  %-12s %11s  %s%s\n", r.Weights, amount.Bytes(r.Bytes), loss, more)
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-12s %11s%s", r.Weights, bytes, loss), " "))
 		if r.Flags != "" {
 			fmt.Fprintf(w, "  %-12s %11s  with %s\n", "", "", r.Flags)
+		}
+		for _, line := range indented(r.Reason) {
+			fmt.Fprintln(w, line)
 		}
 	}
 }

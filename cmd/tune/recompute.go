@@ -18,6 +18,7 @@ const (
 	recomputeHelp = "compute each layer's activations again for the backward pass instead of keeping them: less " +
 		"memory, up to a third more time, the same losses to the bit; or those of parts of layers, as in " +
 		"layers.0,layers.1.mlp,layers.2.self_attn"
+	recomputeKinds = "true, false, " + automatic + " or parts of layers such as layers.0,layers.1.mlp"
 )
 
 // recomputing is the value of --gradient-checkpointing: a bool, parts of layers, or auto.
@@ -62,13 +63,15 @@ func (r *recomputing) Set(s string) error {
 	case auto:
 		on = true
 	case !isLayers(s):
-		return errors.New("it must be true, false, " + automatic + " or parts of layers such as layers.0,layers.1.mlp")
+		return errors.New("it must be " + recomputeKinds)
 	default:
-		on, parts = true, strings.Split(s, ",")
-		for _, p := range parts {
+		on = true
+		for p := range strings.SplitSeq(s, ",") {
+			p = strings.TrimSpace(p)
 			if _, _, err := nn.ParseLayerPart(p); err != nil {
 				return err
 			}
+			parts = append(parts, p)
 		}
 	}
 	r.auto, r.config.GradientCheckpointing, r.config.CheckpointParts = auto, on, parts

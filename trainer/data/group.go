@@ -55,7 +55,9 @@ func (l *Loader) MostTargets(batches int) (most int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		most = max(most, b.Targets())
+		if most = max(most, b.Targets()); most == b.B*(b.S-1) {
+			break // there can be no more
+		}
 	}
 	return most, nil
 }

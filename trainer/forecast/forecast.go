@@ -111,6 +111,16 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	return f, nil
 }
 
+// Evaluation returns what a model takes with the graph of its loss alone, for batches of so many rows of seq tokens.
+func Evaluation(m *models.Model, mem core.Memory, rows, seq int) (bytes int64, err error) {
+	s, err := size(m, mem, Run{Batch: rows, Seq: seq}, true)
+	bytes = int64(s.Bytes)
+	for _, p := range m.Params() {
+		bytes += p.Bytes()
+	}
+	return bytes, err
+}
+
 // leaves is what the graphs for shorter rows take, which have all but their leaves in the memory of the longest.
 func (r Run) leaves(m *models.Model, mem core.Memory) (bytes int64, err error) {
 	of := map[int]int{}

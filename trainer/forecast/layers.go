@@ -138,8 +138,12 @@ func (c *chooser) orders(none *Forecast) (all [][]part) {
 			halves = append(halves, worth...)
 		}
 	}
-	byPrice := func(a, b part) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.layer, b.layer)) }
-	byLayer := func(a, b part) int { return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.price, b.price)) }
+	byPrice := func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.layer, b.layer), cmp.Compare(a.kind, b.kind))
+	}
+	byLayer := func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.price, b.price), cmp.Compare(a.kind, b.kind))
+	}
 	for _, order := range []func(a, b part) int{byPrice, byLayer} {
 		slices.SortFunc(halves, order)
 		slices.SortFunc(layers, order)

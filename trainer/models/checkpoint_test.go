@@ -136,3 +136,40 @@ func TestEachLayerTakesLessMemory(t *testing.T) {
 		t.Errorf("bytes %v, with all layers %d", sizes, all)
 	}
 }
+
+// TestEachPartIsComputedAgain: a program takes less memory with either part of the layers computed again, and less yet with
+// both; and what the kernel of attention makes of all pairs of tokens is kept, unless whole layers are not.
+func TestEachPartIsComputedAgain(t *testing.T) {
+	const layers = 6
+	for _, selection := range []string{"none", "all"} {
+		m := newModel(t, family("llama", with("num_hidden_layers", layers)), 1)
+		apply(t, m, selection, kernels(t, inFloat32))
+		of := func(kinds ...string) (parts []string) {
+			for n := range layers {
+				for _, kind := range kinds {
+					parts = append(parts, nn.LayerPart(n, kind))
+				}
+			}
+			return parts
+		}
+		size := func(parts []string) int {
+			prog := compileWith(t, m, parts != nil, parts...)
+			defer prog.Close()
+			again := false
+			for _, s := range prog.Stats() {
+				again = again || s.Again && s.Op == "attention"
+			}
+			if want := slices.Contains(parts, "layers.0") || selection == "none" && slices.Contains(parts, "layers.0.self_attn"); again != want {
+				t.Errorf("%s, parts %v: attention is computed again: %t", selection, parts, again)
+			}
+			return prog.Bytes()
+		}
+		none, attention, block := size(nil), size(of(nn.AttentionPart)), size(of(nn.BlockPart))
+		both, whole := size(of(nn.AttentionPart, nn.BlockPart)), size(of(""))
+		t.Logf("%s: %d bytes, with attention %d, with MLPs %d, with both %d, with layers %d", selection, none, attention, block, both,
+			whole)
+		if attention >= none || block >= none || both >= attention || both >= block {
+			t.Errorf("%s: a part spares nothing", selection)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (c *Context) checkParts(layers int) error {
 		case err != nil:
 			return fmt.Errorf("nn: %w", err)
 		case n >= layers:
-			return fmt.Errorf("nn: %s is to be computed again, and there are %d layers, counted from 0", p, layers)
+			return fmt.Errorf("nn: %s is to be computed again, and the last layer is %s", p, LayerPart(layers-1, ""))
 		}
 	}
 	return nil
