@@ -14,11 +14,12 @@ const FewRows = 16
 
 // What dots does at a time.
 const (
-	fewColumns = 48  // columns of c at most, a multiple of what kernels compute at once: 1, 3 or 4
-	fewMost    = 480 // columns of a tile: with more, some wait for the last one for milliseconds, as of a model's head
-	fewUnit    = 12  // what pieces of b are multiples of
-	fewTerms   = 512 // terms whose sum is added to that of the ones before; a multiple of the lanes of all variants
-	fewAhead   = 8   // columns of whole rows that memory is asked for before it is read
+	fewColumns = 48      // columns of c at most, a multiple of what kernels compute at once: 1, 3 or 4
+	fewMost    = 480     // columns of a tile, or as many as have fewTile: with more, some wait for the last one for milliseconds, as of a model's head
+	fewTile    = 2 << 20 // bytes of b
+	fewUnit    = 12      // what pieces of b are multiples of
+	fewTerms   = 512     // terms whose sum is added to that of the ones before; a multiple of the lanes of all variants
+	fewAhead   = 8       // columns of whole rows that memory is asked for before it is read
 	// fewBytes is how much of b such columns have, about, so that they and those that are asked for meanwhile stay in the
 	// second-level cache.
 	fewBytes = 96 << 10
@@ -70,7 +71,7 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 	}
 	width := ceilDiv(ceilDiv(p.N, pieces), fewUnit) * fewUnit
 	if share > 1 {
-		width = min(width, fewMost)
+		width = min(width, max(fewMost, fewTile/(p.B.size()*p.K)/fewUnit*fewUnit))
 	}
 	for j := 0; j < p.N; j += width {
 		tiles = append(tiles, tile{p, 0, p.M, j, min(j+width, p.N)})
