@@ -38,7 +38,7 @@ func TestAPublishedModelLearnsInEveryMode(t *testing.T) {
 		{"pissa-nf4", "", 0, []string{"--lr", "3e-5", "--lora-rank", "16", "--base-nf4", "--lora-init", "pissa"}},
 	} {
 		args := append([]string{"--kernels", "none", "--model", model, "--data", text, "--max-samples", "50",
-			"--eval-size", "12", "--steps", "8", "--batch", "2", "--seq", "64", "--out", m.name}, m.flags...)
+			"--eval-size", "4", "--steps", "8", "--batch", "2", "--seq", "64", "--out", m.name}, m.flags...)
 		cmd := exec.Command("tune", args...)
 		cmd.Dir = dir
 		if output, err := cmd.CombinedOutput(); err != nil {

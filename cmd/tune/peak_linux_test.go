@@ -135,8 +135,8 @@ func (r peakRun) args(t *testing.T) []string {
 	}
 	data := cmp.Or(r.data, "tinystories/tinystories_2MiB.text.jsonl")
 	args := []string{"--model", model, "--data", testdata.Shared(t, "data", "datasets", data),
-		"--eval-size", "8", "--eval-every", "2",
-		"--seq", "256", "--batch", "8", "--steps", "3", "--threads", "2", "--max-kept", "0",
+		"--eval-size", "8", "--eval-every", "1",
+		"--seq", "256", "--batch", "8", "--steps", "2", "--threads", "2", "--max-kept", "0",
 		"--plugin-dir", pluginDir(t), "--kernels", cmp.Or(r.kernels, "all")}
 	if r.data != "" { // a reference is asked about all of them
 		args = append(args, "--template", "default", "--max-samples", "40")
@@ -145,7 +145,7 @@ func (r peakRun) args(t *testing.T) []string {
 		args = append(args, "--check-every", "0")
 	}
 	if !strings.Contains(r.flags, "--save-every") {
-		args = append(args, "--save-every", "2")
+		args = append(args, "--save-every", "1")
 	}
 	return append(args, strings.Fields(r.flags)...)
 }
@@ -167,6 +167,10 @@ func expertsIn(t *testing.T, tokenizer string) string {
 	}
 	return dir
 }
+
+// look is how long peakOf waits between two looks, each of which has the system walk all pages of all processes, some
+// milliseconds. What a step takes most of, it has for longer: it takes a second.
+const look = 50 * time.Millisecond
 
 // peakOf trains and returns the most memory that the program and its plugins were seen to have until the model was
 // saved in a folder. Then they end one after the other, and pages that one of them has given up count for those
@@ -191,7 +195,7 @@ func peakOf(t *testing.T, out string, args ...string) (peak int64) {
 				t.Skip("this system does not tell the proportional set size")
 			}
 			return peak
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(look):
 		}
 	}
 }

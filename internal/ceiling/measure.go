@@ -36,15 +36,14 @@ func Measure(ctx context.Context, threads int) (Ceilings, error) {
 // machine that others use too, a program gets something in between.
 func Range(ctx context.Context, threads int) (best, worst Ceilings, err error) {
 	const parts = 5
-	for i := range parts {
-		c, err := MeasureFor(ctx, threads, long/parts)
-		if err != nil {
-			return Ceilings{}, Ceilings{}, err
-		}
-		if i == 0 {
+	err = measure(ctx, threads, parts, long/parts, func(c Ceilings) {
+		if best == (Ceilings{}) {
 			best, worst = c, c
 		}
 		best, worst = best.Best(c), worst.Worst(c)
+	})
+	if err != nil {
+		return Ceilings{}, Ceilings{}, err
 	}
 	return best, worst, nil
 }
@@ -52,14 +51,21 @@ func Range(ctx context.Context, threads int) (best, worst Ceilings, err error) {
 // MeasureFor is Measure in another time, or a little more; in none it does everything
 // once, which takes a tenth of a second. A machine that others use too is fast now and
 // then: who measures something else meanwhile looks again in between, and takes the Best.
-func MeasureFor(ctx context.Context, threads int, long time.Duration) (Ceilings, error) {
+func MeasureFor(ctx context.Context, threads int, long time.Duration) (c Ceilings, err error) {
+	err = measure(ctx, threads, 1, long, func(of Ceilings) { c = of })
+	return c, err
+}
+
+// measure measures in so many parts, each so long, and calls got with the ceilings of each. The memory is the same for all:
+// to have the system clear it takes as long as many a part.
+func measure(ctx context.Context, threads, parts int, long time.Duration, got func(Ceilings)) error {
 	defer simd.SetThreads(simd.Threads())
 	simd.SetThreads(threads)
-	c := Ceilings{Threads: simd.Threads()}
+	threads = simd.Threads()
 	var mem hugepage.Memory // not the heap, where it would stay for a while as garbage
 	block, err := mem.Alloc(3 * 4 * length)
 	if err != nil {
-		return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+		return fmt.Errorf("ceiling: measure the machine: %w", err)
 	}
 	defer mem.Free(block)
 	all := unsafe.Slice((*float32)(unsafe.Pointer(&block[0])), 3*length)
@@ -70,19 +76,32 @@ func MeasureFor(ctx context.Context, threads int, long time.Duration) (Ceilings,
 	}
 	sums := []work{newSum(x, y, z)}
 	products := slices.Repeat(newProducts(x, y, z), 2) // first with operands from memory, as sums leave them
+	for range parts {
+		c, err := part(ctx, threads, long, sums, products)
+		if err != nil {
+			return fmt.Errorf("ceiling: measure the machine: %w", err)
+		}
+		got(c)
+	}
+	return nil
+}
+
+// part measures for so long, and everything once at least.
+func part(ctx context.Context, threads int, long time.Duration, sums, products []work) (Ceilings, error) {
+	c := Ceilings{Threads: threads}
 	for begin := time.Now(); c.Bandwidth == 0 || time.Since(begin) < long; {
 		for _, f := range []struct {
 			threads int
 			works   []work
 			best    *float64
 		}{
-			{c.Threads, sums, &c.Bandwidth}, {c.Threads, products, &c.Products},
+			{threads, sums, &c.Bandwidth}, {threads, products, &c.Products},
 			{1, sums, &c.Bandwidth1}, {1, products, &c.Products1},
 		} {
 			simd.SetThreads(f.threads)
 			for _, w := range f.works {
 				if err := ctx.Err(); err != nil {
-					return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+					return Ceilings{}, err
 				}
 				start := time.Now()
 				w.run()

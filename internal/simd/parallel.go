@@ -99,7 +99,8 @@ type job struct {
 	n       int
 	workers int
 
-	parts  []task // part i of whatever the job is
+	parts  []task  // part i of whatever the job is
+	others []given // where the parts are
 	left   atomic.Int64
 	failed atomic.Pointer[Panic]
 	done   chan struct{}
@@ -116,10 +117,18 @@ func (j *job) run(workers int) {
 	}
 	j.left.Store(int64(workers))
 	j.workers = workers
+	j.others = j.others[:0]
 	for _, part := range j.parts[:workers-1] {
-		start(part)
+		j.others = append(j.others, start(part))
 	}
-	j.part(workers-1, func() {})
+	nobody := func() {}
+	j.part(workers-1, nobody)
+	// A worker that has not begun by now is behind another process's thread, or still wakes up.
+	for i, g := range j.others {
+		if g.takeBack() {
+			j.part(i, nobody)
+		}
+	}
 	// Nobody touches the job any more once nothing is left and the caller is awake.
 	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never) && j.left.Add(asleep) != asleep {
 		<-j.done

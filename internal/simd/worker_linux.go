@@ -17,7 +17,8 @@ const patience = 200 * time.Millisecond
 type worker struct {
 	thread sched.Thread
 	task   task
-	given  uint32 // 1: there is a task
+	given  uint32 // the number of the task that there is, 0 for none
+	last   uint32 // the number of the last one
 	asleep uint32
 }
 
@@ -27,26 +28,44 @@ var idle struct {
 	workers []*worker
 }
 
+// given is a task that a worker has been given, and may not have begun.
+type given struct {
+	worker *worker
+	number uint32
+}
+
+// takeBack reports whether the worker had not begun the task, and will not. It then is idle.
+func (g given) takeBack() bool {
+	if g.worker == nil || !atomic.CompareAndSwapUint32(&g.worker.given, g.number, 0) {
+		return false
+	}
+	g.worker.free()
+	return true
+}
+
 // start has a worker call task: one that is awake if possible, or one that sleeps, or
 // else a new one.
-func start(task task) {
+func start(task task) given {
 	idle.Lock()
 	n := len(idle.workers)
 	if n == 0 {
 		idle.Unlock()
 		go work(task)
-		return
+		return given{}
 	}
 	w := idle.workers[n-1]
 	idle.workers = idle.workers[:n-1]
 	idle.Unlock()
 
 	w.task = task
-	w.thread.KeepOff()              // also if it is awake: the caller may be on its core by now, and it behind the caller
-	atomic.StoreUint32(&w.given, 1) // from here on the worker is its own master
+	w.thread.KeepOff() // also if it is awake: the caller may be on its core by now, and it behind the caller
+	w.last = max(w.last+1, 1)
+	g := given{w, w.last}
+	atomic.StoreUint32(&w.given, g.number) // from here on the worker is its own master
 	if atomic.LoadUint32(&w.asleep) != 0 {
 		sched.Wake(&w.given)
 	}
+	return g
 }
 
 func work(task task) {
@@ -67,22 +86,25 @@ func (w *worker) free() {
 	idle.Unlock()
 }
 
-// next waits for a task, first awake, then asleep; it returns nil if none comes.
+// next waits for a task that nobody takes back, first awake, then asleep; it returns nil if none comes.
 func (w *worker) next() task {
-	given := func() bool { return atomic.LoadUint32(&w.given) != 0 }
+	there := func() bool { return atomic.LoadUint32(&w.given) != 0 }
 	rests := sched.Rests()
-	if !spin(awake, given, func() bool { return sched.Rests() != rests }) {
-		atomic.StoreUint32(&w.asleep, 1)
-		for start := time.Now(); !given(); {
-			sched.Wait(&w.given, 0, patience)
-			if !given() && time.Since(start) >= patience && w.leave() {
-				return nil
+	for {
+		if !spin(awake, there, func() bool { return sched.Rests() != rests }) {
+			atomic.StoreUint32(&w.asleep, 1)
+			for start := time.Now(); !there(); {
+				sched.Wait(&w.given, 0, patience)
+				if !there() && time.Since(start) >= patience && w.leave() {
+					return nil
+				}
 			}
+			atomic.StoreUint32(&w.asleep, 0)
 		}
-		atomic.StoreUint32(&w.asleep, 0)
+		if n := atomic.LoadUint32(&w.given); n != 0 && atomic.CompareAndSwapUint32(&w.given, n, 0) {
+			return w.task
+		}
 	}
-	atomic.StoreUint32(&w.given, 0)
-	return w.task
 }
 
 // leave takes the worker off the idle ones, unless a task is on its way to it.

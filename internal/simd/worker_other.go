@@ -9,15 +9,22 @@ var (
 	tasks  = make(chan task, 64) // for them
 )
 
+// given would say where a task is; here, only Go's scheduler knows.
+type given struct{}
+
+// takeBack is never possible.
+func (given) takeBack() bool { return false }
+
 // start calls task in a goroutine: a worker that is awake, or else a new one.
-func start(task task) {
+func start(task task) (g given) {
 	for n := rested.Load(); n > 0; n = rested.Load() {
 		if rested.CompareAndSwap(n, n-1) {
 			tasks <- task
-			return
+			return g
 		}
 	}
 	go work(task)
+	return g
 }
 
 func work(task task) {

@@ -1,0 +1,63 @@
+package simd
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/os/sched"
+)
+
+// TestWhatNoWorkerBeginsTheCallerDoes has a worker that never comes, as one comes late whose thread stands behind those of
+// other processes: the caller does its part as well, once, and the worker is idle for the next.
+func TestWhatNoWorkerBeginsTheCallerDoes(t *testing.T) {
+	SetThreads(2)
+	defer SetThreads(0)
+	late, end, ended := &worker{}, make(chan struct{}), make(chan struct{})
+	ready := make(chan struct{})
+	go func() {
+		defer close(ended)
+		late.thread = sched.ThisThread()
+		defer late.thread.Free()
+		late.free()
+		close(ready)
+		<-end
+	}()
+	<-ready
+	var seen [2]atomic.Int64
+	for range 3 {
+		Parallel(2, 1, func(lo, _ int) { seen[lo].Add(1) })
+	}
+	if !late.leave() {
+		t.Error("the worker is not idle")
+	}
+	close(end)
+	<-ended
+	if seen[0].Load() != 3 || seen[1].Load() != 3 || late.last != 3 || late.given != 0 {
+		t.Errorf("the parts were done %d and %d times, of %d that the worker was given, want 3; it has task %d still",
+			seen[0].Load(), seen[1].Load(), late.last, late.given)
+	}
+}
+
+// TestATaskIsBegunOrTakenBack has callers and workers compete for tasks: each is done once.
+func TestATaskIsBegunOrTakenBack(t *testing.T) {
+	var begun, back atomic.Int64
+	for range 2000 {
+		done := make(chan struct{})
+		g := start(func(free func()) {
+			begun.Add(1)
+			free()
+			close(done)
+		})
+		if g.takeBack() {
+			back.Add(1)
+			continue
+		}
+		<-done
+		if g.takeBack() {
+			t.Fatal("a task that is done was taken back")
+		}
+	}
+	if n := begun.Load() + back.Load(); n != 2000 {
+		t.Errorf("%d tasks, want 2000: %d were begun, %d taken back", n, begun.Load(), back.Load())
+	}
+}
