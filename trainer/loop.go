@@ -171,8 +171,10 @@ func (r *session) loop(ctx context.Context) error {
 		if err := r.evaluateIfDue(within); err != nil {
 			return err
 		}
-		if err := whole.Err(); err != nil { // Abort was closed meanwhile
-			return err
+		select {
+		case <-r.job.Abort: // which whole may not know yet
+			return context.Canceled
+		default:
 		}
 		limit := r.job.Config.MaxTime
 		r.sum.TimeUp = limit > 0 && r.state.Step > from && time.Since(begin) >= limit && !last

@@ -95,7 +95,8 @@ type otherRun struct {
 	Fits   bool   `json:"fits"`
 }
 
-func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan, compare, json bool) (err error) {
+func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan,
+	compare, json bool) (err error) {
 	if err := t.fitModel(c); err != nil {
 		return err
 	}

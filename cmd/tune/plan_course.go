@@ -46,8 +46,8 @@ func (c *course) of(r forecast.Run) forecast.Run {
 	return r
 }
 
-// course reads the data, if there is any, and says what the run will do with it, which is to be closed. Rows may turn out to
-// be shorter than the configuration has them.
+// course reads the data, if there is any, and says what the run will do with it, which is to be closed. Rows may
+// turn out to be shorter than the configuration has them.
 func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *course, err error) {
 	if len(t.config.Data.Paths) == 0 {
 		return nil, nil

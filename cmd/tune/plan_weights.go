@@ -25,8 +25,8 @@ import (
 const compareFlag = "compare-weights"
 
 func addCompareWeights(f *pflag.FlagSet) *bool {
-	return f.Bool(compareFlag, false, "also say what the run takes with its weights in float32, bfloat16, int8 and NF4, and the "+
-		"loss on the held-out data that it would begin with: the model is read each time")
+	return f.Bool(compareFlag, false, "also say what the run takes with its weights in float32, bfloat16, int8 and NF4, "+
+		"and the loss on the held-out data that it would begin with: the model is read each time")
 }
 
 // weightsRun is the run with its weights stored in one way.
@@ -68,15 +68,17 @@ func storages(c trainer.Config) []weightsRun {
 func checkCompareWeights(command *Command, c trainer.Config) error {
 	switch {
 	case len(c.Data.Paths) == 0:
-		return command.usagef("--%s is given without --data: name the data whose held-out part tells the losses", compareFlag)
+		return command.usagef("--%s is given without --data: name the data whose held-out part tells the losses",
+			compareFlag)
 	case c.Preference.Enabled():
-		return command.usagef("--%s measures the loss of a text, which --stage %s has not: leave one of them out", compareFlag,
-			c.Preference.Stage)
+		return command.usagef("--%s measures the loss of a text, which --stage %s has not: leave one of them out",
+			compareFlag, c.Preference.Stage)
 	}
 	return nil
 }
 
-// compareWeights plans the run with its weights stored in each way, and measures the loss that it would begin with.
+// compareWeights plans the run with its weights stored in each way, and measures the loss that it would begin
+// with.
 func (a *app) compareWeights(ctx context.Context, command *Command, f *fitter) (all []weightsRun, err error) {
 	rows := f.course.read.Eval
 	if rows.Len() == 0 {
@@ -86,7 +88,7 @@ func (a *app) compareWeights(ctx context.Context, command *Command, f *fitter) (
 	for _, r := range storages(f.config) {
 		r.Flags = flagsOf(r.with)
 		planned, err := f.try(r.with)
-		if errors.Is(err, errNoRun) || errors.Is(err, core.ErrNotSupported) { // such as int8, of what bitsandbytes has quantised
+		if errors.Is(err, errNoRun) || errors.Is(err, core.ErrNotSupported) { // int8 of what is quantised, for one
 			r.Reason = flagged(err.Error())
 			all = append(all, r)
 			continue
@@ -102,7 +104,8 @@ func (a *app) compareWeights(ctx context.Context, command *Command, f *fitter) (
 		a.note("held-out loss, weights %s", r.Weights)
 		var large *trainer.MemoryError
 		if r.Loss, err = beginningLoss(ctx, with, rows); errors.As(err, &large) {
-			r.Reason = fmt.Sprintf("not measured: that takes %s, and %s are free", amount.Bytes(large.Bytes), amount.Bytes(large.Free))
+			r.Reason = fmt.Sprintf("not measured: that takes %s, and %s are free", amount.Bytes(large.Bytes),
+				amount.Bytes(large.Free))
 		} else if err != nil {
 			return nil, err
 		}
@@ -111,8 +114,8 @@ func (a *app) compareWeights(ctx context.Context, command *Command, f *fitter) (
 	return all, nil
 }
 
-// beginningLoss loads the model of a run and measures its loss on held-out rows, one at a time, as logits are in memory. A
-// trainer.MemoryError is of a model and a row that take more memory than is free.
+// beginningLoss loads the model of a run and measures its loss on held-out rows, one at a time, as logits are in
+// memory. A trainer.MemoryError is of a model and a row that take more memory than is free.
 func beginningLoss(ctx context.Context, c trainer.Config, rows data.Rows) (_ *float64, err error) {
 	options, err := c.LoadOptions()
 	if err != nil {

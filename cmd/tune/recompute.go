@@ -81,7 +81,8 @@ func (r *recomputing) Set(s string) error {
 // isLayers reports whether a value begins as parts of layers do.
 func isLayers(s string) bool { return strings.HasPrefix(s, nn.LayersPath) }
 
-// joinRecompute has auto, or parts of layers, follow a flag that may do without a value, and else takes one with = only.
+// joinRecompute has auto, or parts of layers, follow a flag that may do without a value, and else takes one with =
+// only.
 func joinRecompute(c *Command, args []string) []string {
 	var all []string
 	for i, arg := range args {

@@ -56,8 +56,8 @@ func MeasureFor(ctx context.Context, threads int, long time.Duration) (c Ceiling
 	return c, err
 }
 
-// measure measures in so many parts, each so long, and calls got with the ceilings of each. The memory is the same for all:
-// to have the system clear it takes as long as many a part.
+// measure measures in so many parts, each so long, and calls got with the ceilings of each. The memory is the same
+// for all: to have the system clear it takes as long as many a part.
 func measure(ctx context.Context, threads, parts int, long time.Duration, got func(Ceilings)) error {
 	defer simd.SetThreads(simd.Threads())
 	simd.SetThreads(threads)

@@ -146,8 +146,17 @@ func (r *runner) alone(ctx context.Context, s *generate.Session) (*generate.Resu
 	return generate.Run(ctx, s, r.tok, r.prompt(prompt), generate.Options{MaxNewTokens: after + 1})
 }
 
-// together returns the tokens a second of all texts, while all of them go on.
-func (r *runner) together(ctx context.Context, e *generate.Engine) (float64, error) {
+// together returns the tokens a second of all texts, while all of them go on: if one of a small model has ended
+// before the last began, it has them written once more.
+func (r *runner) together(ctx context.Context, e *generate.Engine) (rate float64, err error) {
+	for rate == 0 && err == nil {
+		rate, err = r.atOnce(ctx, e)
+	}
+	return rate, err
+}
+
+// atOnce is together, or 0 if there was no moment with all texts.
+func (r *runner) atOnce(ctx context.Context, e *generate.Engine) (float64, error) {
 	var running sync.WaitGroup
 	errs := make([]error, texts)
 	var written, first int // by all together, and when the last of them began
@@ -159,7 +168,7 @@ func (r *runner) together(ctx context.Context, e *generate.Engine) (float64, err
 		q.Token = func(generate.Token) error { // from the engine's goroutine
 			written++
 			if mine++; mine == 1 {
-				if begun++; begun == texts {
+				if begun++; begun == texts && end.IsZero() {
 					start, first = time.Now(), written
 				}
 			}
@@ -174,6 +183,9 @@ func (r *runner) together(ctx context.Context, e *generate.Engine) (float64, err
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
+	}
+	if !start.Before(end) {
+		return 0, nil
 	}
 	return float64(first) / end.Sub(start).Seconds(), nil
 }

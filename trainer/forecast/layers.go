@@ -18,12 +18,13 @@ import (
 // nominal are the ceilings by which times are compared with each other, which hardly depends on them.
 var nominal = ceiling.Ceilings{Threads: 1, Bandwidth: 20e9, Products: 100e9}
 
-// Selective is New with gradient checkpointing of some layers, or of parts of them: a set that makes the run no larger than
-// limit and that takes as little time as can be found, or, where no set is enough, one that spares the most. As few as are
-// enough are taken, in several orders: those first that spare the most bytes for the time they take to be computed again,
-// and simply those of the first layers, for the backward pass comes to them when what the others have kept is no longer
-// in memory; of each, the parts of layers, then layers, and layers alone. It returns what the set has, none for no
-// checkpointing, and the share by which it makes a step longer, by its arithmetic.
+// Selective is New with gradient checkpointing of some layers, or of parts of them: a set that makes the run no
+// larger than limit and that takes as little time as can be found, or, where no set is enough, one that spares the
+// most. As few as are enough are taken, in several orders: those first that spare the most bytes for the time they
+// take to be computed again, and simply those of the first layers, for the backward pass comes to them when what
+// the others have kept is no longer in memory; of each, the parts of layers, then layers, and layers alone. It
+// returns what the set has, none for no checkpointing, and the share by which it makes a step longer, by its
+// arithmetic.
 func Selective(m *models.Model, mem core.Memory, r Run, limit int64) (f *Forecast, parts []string, longer float64,
 	err error) {
 	c := chooser{of: func(parts []string) (*Forecast, error) {
@@ -73,9 +74,9 @@ func (c *chooser) with(parts []part) *Forecast {
 	return c.made[key]
 }
 
-// fewest finds how many of the parts, which are in an order, have to be computed again for a run to be no larger than
-// the limit. Where all are not enough, some less may take less memory: a whole layer is in memory at once when it is
-// computed again, and its parts one after the other.
+// fewest finds how many of the parts, which are in an order, have to be computed again for a run to be no larger
+// than the limit. Where all are not enough, some less may take less memory: a whole layer is in memory at once
+// when it is computed again, and its parts one after the other.
 func (c *chooser) fewest(order []part) int {
 	bytes := func(n int) int64 { return c.with(order[:n]).Bytes() }
 	n := len(order)
@@ -122,8 +123,8 @@ type part struct {
 
 func (p part) path() string { return nn.LayerPart(p.layer, p.kind) }
 
-// orders returns the orders in which Selective takes parts, of a run that takes as much as none without checkpointing. A layer
-// comes after its parts, in whose place it is then.
+// orders returns the orders in which Selective takes parts, of a run that takes as much as none without
+// checkpointing. A layer comes after its parts, in whose place it is then.
 func (c *chooser) orders(none *Forecast) (all [][]part) {
 	var halves, layers []part
 	for _, kind := range nn.PartsOfLayers() {
@@ -168,7 +169,9 @@ func paths(parts []part) (all []string) {
 	parts = slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
 		return p.kind != "" && slices.ContainsFunc(parts, func(q part) bool { return q.layer == p.layer && q.kind == "" })
 	})
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.kind, b.kind)) })
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.kind, b.kind))
+	})
 	for _, p := range parts {
 		all = append(all, p.path())
 	}

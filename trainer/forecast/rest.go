@@ -80,8 +80,8 @@ func scratch(m *models.Model, r Run) int64 {
 	return lossScratch(m, r) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
 }
 
-// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all that count in the
-// loss take turns, but for as many as the gradient of the weight has room for. The sizes are those of
+// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all that count
+// in the loss take turns, but for as many as the gradient of the weight has room for. The sizes are those of
 // npu_fused_linear_cross_entropy.
 func lossScratch(m *models.Model, r Run) int64 {
 	const row = 4 // bytes of a logit
