@@ -3,8 +3,8 @@
 //
 //	go run ./internal/pace -model DIR -threads 2 -rounds 3
 //
-// with the bytes of the weights that each token reads, and the bandwidth that comes to with one sequence. Nothing else
-// may run meanwhile. A first round warms up and does not count.
+// with the bytes of the weights that each token reads, and of the keys and values before it on average if all layers attend
+// to all of them, and the bandwidth that both come to with one sequence. Nothing else may run meanwhile. A first round warms up and does not count.
 package main
 
 import (
@@ -41,6 +41,7 @@ type paces struct {
 	Decode    float64 `json:"decode_tok_s"`
 	Together  float64 `json:"decode8_tok_s"`
 	Bytes     int     `json:"weight_bytes_per_token"`
+	Cache     int     `json:"cache_bytes_per_token"`
 	Bandwidth float64 `json:"decode_bytes_per_s"`
 }
 
@@ -101,8 +102,10 @@ func measure(ctx context.Context, folder string, threads, rounds int) (p paces, 
 			}
 		}
 	}
-	p = paces{Prefill: median(all[0]), Decode: median(all[1]), Together: median(all[2]), Bytes: read(m)}
-	p.Bandwidth = p.Decode * float64(p.Bytes)
+	c := m.Config
+	p = paces{Prefill: median(all[0]), Decode: median(all[1]), Together: median(all[2]), Bytes: read(m),
+		Cache: 2 * 4 * c.NumHiddenLayers * c.NumKeyValueHeads * c.HeadDim * (prompt + after/2)}
+	p.Bandwidth = p.Decode * float64(p.Bytes+p.Cache)
 	return p, nil
 }
 

@@ -90,6 +90,9 @@ func (t tile) dots(s *scratch) {
 	for j := t.j0; j < t.j1; j += columns {
 		end := min(j+columns, t.j1)
 		clear(s.block[:t.M*fewColumns])
+		if p.kernels == &active.few.int8 {
+			Prefetch(t.B.Scale[j:end]) // too few at a time to be guessed
+		}
 		for k0 := 0; k0 < t.K; k0 += p.terms {
 			p.columns(j, end, k0, min(p.terms, t.K-k0))
 		}

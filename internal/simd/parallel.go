@@ -130,7 +130,7 @@ func (j *job) run(workers int) {
 		}
 	}
 	// Nobody touches the job any more once nothing is left and the caller is awake.
-	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never) && j.left.Add(asleep) != asleep {
+	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never, yield) && j.left.Add(asleep) != asleep {
 		<-j.done
 	}
 	failed := j.failed.Swap(nil)

@@ -21,18 +21,24 @@ const (
 type task func(free func())
 
 // spin waits for ready, awake, for so long or until enough, and reports whether it came
-// in time.
-func spin(limit time.Duration, ready, enough func() bool) bool {
+// in time. Now and then it calls yield.
+func spin(limit time.Duration, ready, enough func() bool, yield func()) bool {
 	for start := time.Now(); time.Since(start) < limit && !enough(); {
 		for range 16 {
 			if ready() {
 				return true
 			}
 		}
-		runtime.Gosched() // whatever else there is to do goes first,
-		sched.Yield()     // in other processes too
+		yield()
 	}
 	return ready()
+}
+
+// yield lets whatever else there is to do go first, in other processes too. It is not for a goroutine that is locked to
+// its thread: Go's scheduler would put the thread to sleep, and have another one wake it again.
+func yield() {
+	runtime.Gosched()
+	sched.Yield()
 }
 
 func never() bool { return false }

@@ -91,7 +91,7 @@ func (w *worker) next() task {
 	there := func() bool { return atomic.LoadUint32(&w.given) != 0 }
 	rests := sched.Rests()
 	for {
-		if !spin(awake, there, func() bool { return sched.Rests() != rests }) {
+		if !spin(awake, there, func() bool { return sched.Rests() != rests }, sched.Yield) {
 			atomic.StoreUint32(&w.asleep, 1)
 			for start := time.Now(); !there(); {
 				sched.Wait(&w.given, 0, patience)

@@ -44,7 +44,7 @@ func nextTask() (task task) {
 			return false
 		}
 	}
-	if spin(awake, received, never) {
+	if spin(awake, received, never, yield) {
 		return task
 	}
 	for n := rested.Load(); n > 0; n = rested.Load() {

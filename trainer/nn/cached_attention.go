@@ -136,27 +136,62 @@ type query struct {
 	q, y []float32
 }
 
+// tokensAtOnce is of how many tokens single reads the keys, or the values, at a time.
+const tokensAtOnce = 8
+
 // single computes y of single tokens. Keys and values are read where they are, and once for the heads that share
 // them; neither the size of the blocks nor other tokens change a bit.
 func (a cachedAttention) single(queries []query) {
+	if len(queries) == 0 {
+		return
+	}
 	group, most := a.heads/a.kv, 0
 	for _, u := range queries {
 		most = max(most, u.Len()+1-a.first(u.Len()))
 	}
 	scores := grown(&a.room.scores, len(queries)*a.heads*most)
-	eachRow(len(queries)*a.kv, 2*group*a.c*most, func(i int) {
-		u, g := queries[i/a.kv], i%a.kv
-		from, n := a.first(u.Len()), u.Len()+1-a.first(u.Len())
-		p, q, y := scores[i*group*most:][:group*most], u.q[g*group*a.c:], u.y[g*group*a.c:]
-		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
-			simd.DotRows(group, n, a.c, q, a.c, a.pages.keys[at+g*a.c:], a.pages.width, p[j:], most)
-		})
-		for h := range group {
-			a.weigh(p[h*most:][:n], 0, n, g*group+h, a.sinks)
+	simd.Parallel(len(queries)*a.kv, max(1, grain/(2*group*a.c*most)), func(lo, hi int) {
+		for i := lo; i < hi; {
+			u, g := i/a.kv, i%a.kv
+			to := min(a.kv, g+hi-i)
+			a.sharing(queries[u], g, to, scores[u*a.heads*most:], most)
+			i += to - g
 		}
-		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
-			simd.AddRows(group, n, a.c, p[j:], most, a.pages.values[at+g*a.c:], a.pages.width, y, a.c)
-		})
+	})
+}
+
+// sharing computes y of a single token for the heads that share key heads [lo, hi), with the scores of each head most
+// after those of the one before.
+func (a cachedAttention) sharing(u query, lo, hi int, scores []float32, most int) {
+	group, from, to := a.heads/a.kv, a.first(u.Len()), u.Len()+1
+	a.eachFew(u.Sequence, a.pages.keys, from, to, lo, hi, func(g, j, n int, keys []float32) {
+		h := g * group
+		simd.DotRows(group, n, a.c, u.q[h*a.c:], a.c, keys, a.pages.width, scores[h*most+j:], most)
+	})
+	for h := lo * group; h < hi*group; h++ {
+		a.weigh(scores[h*most:][:to-from], 0, to-from, h, a.sinks)
+	}
+	a.eachFew(u.Sequence, a.pages.values, from, to, lo, hi, func(g, j, n int, values []float32) {
+		h := g * group
+		simd.AddRows(group, n, a.c, scores[h*most+j:], most, values, a.pages.width, u.y[h*a.c:], a.c)
+	})
+}
+
+// eachFew calls f for a few tokens of [from, to) at a time, n from number j on, for each of key heads [lo, hi): x is what is
+// stored of all, and rows are theirs. So memory is read in the order of its addresses, and what is next is asked for.
+func (a cachedAttention) eachFew(s *Sequence, x []float32, from, to, lo, hi int, f func(g, j, n int, rows []float32)) {
+	width := a.pages.width
+	a.pages.runs(s, from, to, func(j, at, all int) {
+		x := x[at:]
+		for t := 0; t < all; t += tokensAtOnce {
+			n := min(tokensAtOnce, all-t)
+			for next := t + n; next < min(t+n+tokensAtOnce, all); next++ {
+				simd.Prefetch(x[next*width+lo*a.c : next*width+hi*a.c])
+			}
+			for g := lo; g < hi; g++ {
+				f(g, j+t, n, x[t*width+g*a.c:])
+			}
+		}
 	})
 }
 
