@@ -34,7 +34,7 @@ func DotRows(m, n, k int, x []float32, strideX int, w []float32, strideW int, y 
 }
 
 // AddRows adds p[i][j] * v[j] to y[i] for rows i < m of y and j < n of v, of k elements each, which lie a
-// stride apart; p has one of its own. Each row of v is read once, and the first is added first. A row of y has
+// stride apart; p has one of its own. The first row of v is added first. A row of y has
 // the same bits however many others there are.
 func AddRows(m, n, k int, p []float32, strideP int, v []float32, strideV int, y []float32, strideY int) {
 	simd.AddRows(m, n, k, p, strideP, v, strideV, y, strideY)

@@ -1752,6 +1752,17 @@ func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //go:noescape
 func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
 
+// addRowsAVX512 adds n rows of v, at least one, to y; the stride is in bytes, and k a multiple of the lanes.
+//
+//	for j := range n {
+//		for c := range k {
+//			y[c] += float32(p[j] * v[j][c])
+//		}
+//	}
+//
+//go:noescape
+func addRowsAVX512(k int, n int, p *float32, v *float32, strideV int, y *float32)
+
 // addAVX2 is
 //
 //	for i := range dst {
@@ -2477,3 +2488,14 @@ func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //go:noescape
 func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int, next *byte)
+
+// addRowsAVX2 adds n rows of v, at least one, to y; the stride is in bytes, and k a multiple of the lanes.
+//
+//	for j := range n {
+//		for c := range k {
+//			y[c] += float32(p[j] * v[j][c])
+//		}
+//	}
+//
+//go:noescape
+func addRowsAVX2(k int, n int, p *float32, v *float32, strideV int, y *float32)

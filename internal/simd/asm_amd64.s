@@ -23526,6 +23526,102 @@ columnend:
 	VZEROUPPER
 	RET
 
+// func addRowsAVX512(k int, n int, p *float32, v *float32, strideV int, y *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·addRowsAVX512(SB), NOSPLIT, $0-48
+	MOVQ k+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ v+24(FP), BX
+	MOVQ strideV+32(FP), SI
+	MOVQ y+40(FP), DI
+
+eight:
+	CMPQ    AX, $0x80
+	JL      eightend
+	VMOVUPS (DI), Z1
+	VMOVUPS 64(DI), Z2
+	VMOVUPS 128(DI), Z3
+	VMOVUPS 192(DI), Z4
+	VMOVUPS 256(DI), Z5
+	VMOVUPS 320(DI), Z6
+	VMOVUPS 384(DI), Z7
+	VMOVUPS 448(DI), Z8
+	MOVQ    DX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+
+eightrow:
+	VBROADCASTSS (R8), Z0
+	PREFETCHT0   (R9)(SI*4)
+	PREFETCHT0   64(R9)(SI*4)
+	PREFETCHT0   128(R9)(SI*4)
+	PREFETCHT0   192(R9)(SI*4)
+	PREFETCHT0   256(R9)(SI*4)
+	PREFETCHT0   320(R9)(SI*4)
+	PREFETCHT0   384(R9)(SI*4)
+	PREFETCHT0   448(R9)(SI*4)
+	VMULPS       (R9), Z0, Z9
+	VADDPS       Z9, Z1, Z1
+	VMULPS       64(R9), Z0, Z9
+	VADDPS       Z9, Z2, Z2
+	VMULPS       128(R9), Z0, Z9
+	VADDPS       Z9, Z3, Z3
+	VMULPS       192(R9), Z0, Z9
+	VADDPS       Z9, Z4, Z4
+	VMULPS       256(R9), Z0, Z9
+	VADDPS       Z9, Z5, Z5
+	VMULPS       320(R9), Z0, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       384(R9), Z0, Z9
+	VADDPS       Z9, Z7, Z7
+	VMULPS       448(R9), Z0, Z0
+	VADDPS       Z0, Z8, Z8
+	ADDQ         $0x04, R8
+	ADDQ         SI, R9
+	DECQ         R10
+	JNZ          eightrow
+	VMOVUPS      Z1, (DI)
+	VMOVUPS      Z2, 64(DI)
+	VMOVUPS      Z3, 128(DI)
+	VMOVUPS      Z4, 192(DI)
+	VMOVUPS      Z5, 256(DI)
+	VMOVUPS      Z6, 320(DI)
+	VMOVUPS      Z7, 384(DI)
+	VMOVUPS      Z8, 448(DI)
+	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000200, BX
+	SUBQ         $0x00000080, AX
+	JMP          eight
+
+eightend:
+one:
+	CMPQ    AX, $0x10
+	JL      oneend
+	VMOVUPS (DI), Z1
+	MOVQ    DX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+
+onerow:
+	VBROADCASTSS (R8), Z0
+	PREFETCHT0   (R9)(SI*4)
+	VMULPS       (R9), Z0, Z0
+	VADDPS       Z0, Z1, Z1
+	ADDQ         $0x04, R8
+	ADDQ         SI, R9
+	DECQ         R10
+	JNZ          onerow
+	VMOVUPS      Z1, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x00000010, AX
+	JMP          one
+
+oneend:
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-72
@@ -33647,5 +33743,97 @@ column1by1end:
 	JMP          column
 
 columnend:
+	VZEROUPPER
+	RET
+
+// func addRowsAVX2(k int, n int, p *float32, v *float32, strideV int, y *float32)
+// Requires: AVX, MMX+
+TEXT ·addRowsAVX2(SB), NOSPLIT, $0-48
+	MOVQ k+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ v+24(FP), BX
+	MOVQ strideV+32(FP), SI
+	MOVQ y+40(FP), DI
+
+eight:
+	CMPQ    AX, $0x40
+	JL      eightend
+	VMOVUPS (DI), Y1
+	VMOVUPS 32(DI), Y2
+	VMOVUPS 64(DI), Y3
+	VMOVUPS 96(DI), Y4
+	VMOVUPS 128(DI), Y5
+	VMOVUPS 160(DI), Y6
+	VMOVUPS 192(DI), Y7
+	VMOVUPS 224(DI), Y8
+	MOVQ    DX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+
+eightrow:
+	VBROADCASTSS (R8), Y0
+	PREFETCHT0   (R9)(SI*4)
+	PREFETCHT0   64(R9)(SI*4)
+	PREFETCHT0   128(R9)(SI*4)
+	PREFETCHT0   192(R9)(SI*4)
+	VMULPS       (R9), Y0, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       32(R9), Y0, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       64(R9), Y0, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       96(R9), Y0, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       128(R9), Y0, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       160(R9), Y0, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       192(R9), Y0, Y9
+	VADDPS       Y9, Y7, Y7
+	VMULPS       224(R9), Y0, Y0
+	VADDPS       Y0, Y8, Y8
+	ADDQ         $0x04, R8
+	ADDQ         SI, R9
+	DECQ         R10
+	JNZ          eightrow
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y3, 64(DI)
+	VMOVUPS      Y4, 96(DI)
+	VMOVUPS      Y5, 128(DI)
+	VMOVUPS      Y6, 160(DI)
+	VMOVUPS      Y7, 192(DI)
+	VMOVUPS      Y8, 224(DI)
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x00000040, AX
+	JMP          eight
+
+eightend:
+one:
+	CMPQ    AX, $0x08
+	JL      oneend
+	VMOVUPS (DI), Y1
+	MOVQ    DX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+
+onerow:
+	VBROADCASTSS (R8), Y0
+	PREFETCHT0   (R9)(SI*4)
+	VMULPS       (R9), Y0, Y0
+	VADDPS       Y0, Y1, Y1
+	ADDQ         $0x04, R8
+	ADDQ         SI, R9
+	DECQ         R10
+	JNZ          onerow
+	VMOVUPS      Y1, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, BX
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+oneend:
 	VZEROUPPER
 	RET

@@ -20,21 +20,24 @@ func DotRows(m, n, k int, x []float32, strideX int, w []float32, strideW int, y 
 }
 
 // AddRows adds p[i][j] * v[j] to y[i] for rows i < m of y and j < n of v, of k elements each, which lie a stride apart:
-// each product is rounded, and the first row of v is added first. It reads each row of v once.
+// each product is rounded, and the first row of v is added first.
 func AddRows(m, n, k int, p []float32, strideP int, v []float32, strideV int, y []float32, strideY int) {
 	Matrix{Data: p, Stride: strideP}.check(m, n, false, shortA)
 	Matrix{Data: y, Stride: strideY}.check(m, k, false, shortC)
 	Matrix{Data: v, Stride: strideV}.check(n, k, false, shortB)
-	for j := range n {
-		row := v[j*strideV:][:k]
-		if next := (j + rowsAhead) * strideV; j+rowsAhead < n {
-			Prefetch(v[next:][:k])
+	whole := 0
+	if active.addRows != nil && n > 0 {
+		whole = k - k%active.few.lanes
+	}
+	for i := range m {
+		if whole > 0 {
+			active.addRows(whole, n, &p[i*strideP], &v[0], 4*strideV, &y[i*strideY])
 		}
-		for i := range m {
-			active.axpy(p[i*strideP+j], row, y[i*strideY:][:k])
+		if whole == k {
+			continue
+		}
+		for j := range n {
+			active.axpy(p[i*strideP+j], v[j*strideV+whole:][:k-whole], y[i*strideY+whole:][:k-whole])
 		}
 	}
 }
-
-// rowsAhead is how many rows before it is needed a row is asked for: they lie far apart.
-const rowsAhead = 4

@@ -18,6 +18,7 @@ type variant struct {
 	add, mul, mulAdd func(dst, a, b []float32)
 	scale            func(dst, x []float32, s float32)
 	axpy             func(alpha float32, x, y []float32)
+	addRows          func(k, n int, p, v *float32, strideV int, y *float32) // of whole vectors; nil for axpy
 
 	sigmoid, silu func(dst, x []float32)
 	expSum        func(dst, x []float32, scale, shift float32) float32

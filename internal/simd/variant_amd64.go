@@ -80,6 +80,7 @@ var variantAVX512 = variant{
 	mulAdd:      mulAddAVX512,
 	scale:       scaleAVX512,
 	axpy:        axpyAVX512,
+	addRows:     addRowsAVX512,
 
 	sigmoid:     sigmoidAVX512,
 	silu:        siluAVX512,
@@ -151,6 +152,7 @@ var variantAVX2 = variant{
 	mulAdd:      mulAddAVX2,
 	scale:       scaleAVX2,
 	axpy:        axpyAVX2,
+	addRows:     addRowsAVX2,
 
 	sigmoid:     sigmoidAVX2,
 	silu:        siluAVX2,

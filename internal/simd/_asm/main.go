@@ -38,6 +38,7 @@ func main() {
 		nf4(v)
 		codes(v)
 		emitFew(v)
+		addRows(v)
 	}
 	Generate()
 }
