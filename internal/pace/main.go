@@ -3,8 +3,9 @@
 //
 //	go run ./internal/pace -model DIR -threads 2 -rounds 3
 //
-// with the bytes of the weights that each token reads, and of the keys and values before it on average if all layers attend
-// to all of them, and the bandwidth that both come to with one sequence. Nothing else may run meanwhile. A first round warms up and does not count.
+// with the bytes of the weights that each token reads, and of the keys and values before it, on average and if all
+// layers attend to all of them, and the bandwidth that both come to with one sequence. Nothing else may run meanwhile.
+// A first round warms up and does not count.
 package main
 
 import (
