@@ -30,7 +30,8 @@ func TestEveryPaceIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Prefill <= 0 || p.Decode <= 0 || p.Together <= 0 || p.Bytes <= 0 || p.Bandwidth != p.Decode*float64(p.Bytes) {
+	if p.Prefill <= 0 || p.Decode <= 0 || p.Together <= 0 || p.Bytes <= 0 || p.Cache <= 0 ||
+		p.Bandwidth != p.Decode*float64(p.Bytes+p.Cache) {
 		t.Errorf("%+v", p)
 	}
 }

@@ -25,19 +25,23 @@ func AddRows(m, n, k int, p []float32, strideP int, v []float32, strideV int, y 
 	Matrix{Data: p, Stride: strideP}.check(m, n, false, shortA)
 	Matrix{Data: y, Stride: strideY}.check(m, k, false, shortC)
 	Matrix{Data: v, Stride: strideV}.check(n, k, false, shortB)
-	whole := 0
-	if active.addRows != nil && n > 0 {
+	whole := 0 // elements, of whole vectors
+	if active.addRows != nil {
 		whole = k - k%active.few.lanes
 	}
-	for i := range m {
-		if whole > 0 {
-			active.addRows(whole, n, &p[i*strideP], &v[0], 4*strideV, &y[i*strideY])
+	for from := 0; from < n; from += rowsAtOnce {
+		to := min(from+rowsAtOnce, n)
+		for i := 0; i < m && whole > 0; i++ {
+			active.addRows(whole, to-from, &p[i*strideP+from], &v[from*strideV], 4*strideV, &y[i*strideY])
 		}
-		if whole == k {
-			continue
-		}
-		for j := range n {
-			active.axpy(p[i*strideP+j], v[j*strideV+whole:][:k-whole], y[i*strideY+whole:][:k-whole])
+		for j := from; j < to && whole < k; j++ {
+			rest := v[j*strideV+whole:][:k-whole]
+			for i := range m {
+				active.axpy(p[i*strideP+j], rest, y[i*strideY+whole:][:k-whole])
+			}
 		}
 	}
 }
+
+// rowsAtOnce is how many rows AddRows adds to each of y, so that they stay in the first-level cache for all.
+const rowsAtOnce = 16

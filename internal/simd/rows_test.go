@@ -64,7 +64,7 @@ func TestRowsAreThoseOfOneByOne(t *testing.T) {
 		return x
 	}
 	eachVariant(t, func(t *testing.T) {
-		for _, s := range [][3]int{{0, 3, 5}, {3, 0, 5}, {3, 4, 0}, {1, 1, 1}, {2, 7, 33}, {9, 5, 64}, {17, 3, 100}, {5, 20, 16}} {
+		for _, s := range [][3]int{{0, 3, 5}, {3, 0, 5}, {3, 4, 0}, {1, 1, 1}, {2, 7, 33}, {9, 5, 64}, {17, 3, 100}, {5, 20, 16}, {2, 35, 150}, {3, 33, 272}} {
 			m, n, k := s[0], s[1], s[2]
 			x, w, p := random(m*(k+3)+1), random(n*(k+2)+1), random(m*(n+1)+1)
 			y := random(m*(n+4) + 1)

@@ -34,8 +34,8 @@ func spin(limit time.Duration, ready, enough func() bool, yield func()) bool {
 	return ready()
 }
 
-// yield lets whatever else there is to do go first, in other processes too. It is not for a goroutine that is locked to
-// its thread: Go's scheduler would put the thread to sleep, and have another one wake it again.
+// yield lets whatever else there is to do go first, in other processes too. A goroutine that is locked to its thread
+// should not call it again and again: Go's scheduler puts the thread to sleep, and has another one wake it.
 func yield() {
 	runtime.Gosched()
 	sched.Yield()

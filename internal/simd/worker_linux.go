@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -92,6 +93,7 @@ func (w *worker) next() task {
 	rests := sched.Rests()
 	for {
 		if !spin(awake, there, func() bool { return sched.Rests() != rests }, sched.Yield) {
+			runtime.Gosched() // once: whoever else there is would wait for a processor until the sleep is over
 			atomic.StoreUint32(&w.asleep, 1)
 			for start := time.Now(); !there(); {
 				sched.Wait(&w.given, 0, patience)
