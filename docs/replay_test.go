@@ -232,6 +232,10 @@ func environment(t *testing.T, home string) []string {
 		}
 		env = append(env, name+"="+strings.TrimSpace(string(value)))
 	}
+	if trim := testdata.TrimPath(); trim != "" {
+		// A reader trims nothing, and his program knows where it was compiled, which is noted in its main package.
+		env = append(env, "GOFLAGS="+trim+" -gcflags=-trimpath=")
+	}
 	if temp := os.Getenv("TMPDIR"); temp != "" {
 		env = append(env, "TMPDIR="+temp)
 	}

@@ -136,11 +136,14 @@ func (r peakRun) args(t *testing.T) []string {
 	data := cmp.Or(r.data, "tinystories/tinystories_2MiB.text.jsonl")
 	args := []string{"--model", model, "--data", testdata.Shared(t, "data", "datasets", data),
 		"--eval-size", "8", "--eval-every", "1",
-		"--seq", "256", "--batch", "8", "--steps", "2", "--threads", "2", "--max-kept", "0",
+		"--seq", "128", "--batch", "8", "--steps", "2", "--threads", "2", "--max-kept", "0",
 		"--plugin-dir", pluginDir(t), "--kernels", cmp.Or(r.kernels, "all")}
-	if r.data != "" { // a reference is asked about all of them
-		args = append(args, "--template", "default", "--max-samples", "40")
+	samples := "200" // enough for the steps, and soon read
+	if r.data != "" {
+		samples = "40" // a reference is asked about all of them
+		args = append(args, "--template", "default")
 	}
+	args = append(args, "--max-samples", samples)
 	if !r.check {
 		args = append(args, "--check-every", "0")
 	}

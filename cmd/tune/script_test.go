@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -27,7 +28,7 @@ import (
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
 // $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and with onednn_linear
-// alone, and $TUNE is the command's path;
+// alone, $TUNE is the command's path, and $SOURCE the checkout;
 // in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -63,7 +64,7 @@ func TestEveryFamilyTrains(t *testing.T) {
 // scripts returns what all scripts run with.
 func scripts(t *testing.T) testscript.Params {
 	t.Helper()
-	dir := pluginDir(t)
+	dir, root := pluginDir(t), testdata.Root(t)
 	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +79,7 @@ func scripts(t *testing.T) testscript.Params {
 			e.Setenv("BLAS", filepath.Join(filepath.Dir(dir), "blas"))
 			e.Setenv("ONEDNN", filepath.Join(filepath.Dir(dir), "onednn"))
 			e.Setenv("TUNE", tune)
+			e.Setenv("SOURCE", root)
 			e.Setenv("XDG_CACHE_HOME", cacheDir(t))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(gocache)))

@@ -50,7 +50,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 func tryGo(dir string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS="+testdata.TrimPath())
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -8,6 +8,8 @@ package testdata
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -39,4 +41,13 @@ func Root(t testing.TB) string {
 		}
 		dir = parent
 	}
+}
+
+// TrimPath returns "-trimpath" if $GOFLAGS has it, and otherwise nothing. A test that runs the go command with flags of
+// its own passes it on: what one checkout has compiled without its path, others find in Go's cache.
+func TrimPath() string {
+	if slices.Contains(strings.Fields(os.Getenv("GOFLAGS")), "-trimpath") {
+		return "-trimpath"
+	}
+	return ""
 }
