@@ -43,8 +43,8 @@ func Root(t testing.TB) string {
 	}
 }
 
-// TrimPath returns "-trimpath" if $GOFLAGS has it, and otherwise nothing. A test that runs the go command with flags of
-// its own passes it on: what one checkout has compiled without its path, others find in Go's cache.
+// TrimPath returns "-trimpath" if $GOFLAGS has it, and otherwise nothing. A test that runs the go command with flags
+// of its own passes it on: what one checkout has compiled without its path, others find in Go's cache.
 func TrimPath() string {
 	if slices.Contains(strings.Fields(os.Getenv("GOFLAGS")), "-trimpath") {
 		return "-trimpath"
