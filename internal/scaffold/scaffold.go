@@ -200,9 +200,10 @@ func (p Plugin) copyGo(files map[string][]byte, from embed.FS, folder string, wa
 
 // cKernel adds the sources of the op in C.
 func (p Plugin) cKernel(files map[string][]byte) error {
-	own := "c_kernel/" + string(p.Op) + ".c"
-	for name, from := range map[string]string{"kernel.c": own, "tune_plugin.c": "c_kernel/tune_plugin.c", "tune_plugin.h": "c_kernel/tune_plugin.h"} {
-		text, err := examples.C.ReadFile(from)
+	own := string(p.Op) + ".c"
+	for name, from := range map[string]string{"kernel.c": own, "tune_plugin.c": "tune_plugin.c", "tune_plugin.h": "tune_plugin.h",
+		productsInC: productsInC} {
+		text, err := examples.C.ReadFile("c_kernel/" + from)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no kernel in C of %s to start from, but of %s; docs/protocol.md has what one needs", p.Op, strings.Join(inC(), ", "))
 		}
@@ -211,8 +212,14 @@ func (p Plugin) cKernel(files map[string][]byte) error {
 		}
 		files[name] = bytes.ReplaceAll(text, []byte("c_"+string(p.Op)), []byte(p.Name))
 	}
+	if !bytes.Contains(files["kernel.c"], []byte(`#include "`+productsInC+`"`)) {
+		delete(files, productsInC)
+	}
 	return nil
 }
+
+// productsInC is the file with products of matrices, which some kernels in C need.
+const productsInC = "tune_products.h"
 
 // inC returns the ops that there is a kernel in C of.
 func inC() []string {
