@@ -7,8 +7,13 @@ import (
 	"github.com/seed98097648/tune/core/vector"
 )
 
-// rowGrain is how many multiplications make it worth another thread, of a library without threads.
-const rowGrain = 1 << 18
+// A library without threads gets a product in pieces of so many rows, or of as many as make this many multiplications.
+// Where they are cut must not depend on the number of threads: sums of the last rows of a call may have another order, as
+// those of ATLAS have.
+const (
+	pieceRows = 64
+	pieceWork = 1 << 18
+)
 
 func (l *Library) multiply(p vector.Product) {
 	switch {
@@ -16,17 +21,23 @@ func (l *Library) multiply(p vector.Product) {
 	case l.setThreads != nil:
 		l.call(p)
 	default:
-		vector.Parallel(p.M, max(1, rowGrain/(p.N*p.K)), func(lo, hi int) {
-			part := p
-			part.M, part.C = hi-lo, p.C[lo*p.StrideC:]
-			from := lo * p.A.Stride
-			if p.TransA {
-				from = lo
+		rows := max(pieceRows, pieceWork/(p.N*p.K))
+		vector.Parallel((p.M+rows-1)/rows, 1, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				l.call(piece(p, i*rows, min((i+1)*rows, p.M)))
 			}
-			part.A.Data = p.A.Data[from:]
-			l.call(part)
 		})
 	}
+}
+
+// piece returns the product that gives rows [lo, hi) of another one.
+func piece(p vector.Product, lo, hi int) vector.Product {
+	from := lo * p.A.Stride
+	if p.TransA {
+		from = lo
+	}
+	p.M, p.C, p.A.Data = hi-lo, p.C[lo*p.StrideC:], p.A.Data[from:]
+	return p
 }
 
 // arguments are sgemm's, which it takes by reference. Integers are of 64 bits: a library that
