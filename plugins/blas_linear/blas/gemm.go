@@ -8,8 +8,8 @@ import (
 )
 
 // A library without threads gets a product in pieces of so many rows, or of as many as make this many multiplications.
-// Where they are cut must not depend on the number of threads: sums of the last rows of a call may have another order, as
-// those of ATLAS have.
+// Where they are cut must not depend on the number of threads: sums of the last rows of a call may have another order,
+// as those of ATLAS have.
 const (
 	pieceRows = 64
 	pieceWork = 1 << 18
