@@ -233,8 +233,10 @@ func environment(t *testing.T, home string) []string {
 		env = append(env, name+"="+strings.TrimSpace(string(value)))
 	}
 	if trim := testdata.TrimPath(); trim != "" {
-		// A reader trims nothing, and his program knows where it was compiled, which is noted in its main package.
-		env = append(env, "GOFLAGS="+trim+" -gcflags=-trimpath=")
+		// A reader trims nothing, and his program knows where it was compiled, which is noted in its main package. That
+		// package takes the checkout's folder for itself; naming it keeps Go from taking what it compiled in another one.
+		root := testdata.Root(t)
+		env = append(env, fmt.Sprintf("GOFLAGS=%s '-gcflags=-trimpath=%s=>%[2]s'", trim, root))
 	}
 	if temp := os.Getenv("TMPDIR"); temp != "" {
 		env = append(env, "TMPDIR="+temp)
