@@ -21,7 +21,9 @@ import (
 )
 
 const benchLong = `Measure what fused kernels are worth on this machine: the same model, weights
-and batches, trained with each variant in turn, step by step, in one run. The
+and batches, trained with each variant in turn, step by step, in one run. Before
+each step that counts, the variant makes one that does not, so that it finds the
+caches and its plugins' threads as in a run, not as others left them. The
 first variant is what the others are compared with, round by round; a ratio
 below 1 is reported like any other, and a difference is only claimed when the
 95% interval of the ratio says so, which takes 6 steps or more.
@@ -75,7 +77,7 @@ func (b *benchFlags) add(c *Command) {
 			"none,auto,-npu_fused_rope; from:RUN are those that a run had; linked:SELECTION takes this program's own "+
 			"kernels, without processes")
 	b.plugins.addCalls(f)
-	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
+	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant, each after one that does not count")
 	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were "+
 		"seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured; "+
 		"with --precision bf16 there is no floor without, as what is measured are products of float32")

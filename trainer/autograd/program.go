@@ -305,6 +305,19 @@ func (p *Program) ResetStats() {
 	}
 }
 
+// HoldStats returns a function that makes the counters what they are now, whatever has run in between.
+func (p *Program) HoldStats() (back func()) {
+	held := make([]Stat, len(p.stats))
+	for i, s := range p.stats {
+		held[i] = *s
+	}
+	return func() {
+		for i, s := range p.stats {
+			*s = held[i]
+		}
+	}
+}
+
 // Bytes returns the memory that the program holds for activations and gradients.
 func (p *Program) Bytes() int {
 	n := 0

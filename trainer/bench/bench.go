@@ -23,7 +23,7 @@ type Options struct {
 	trainer.Config // the training whose step is measured: what of it makes a difference to a step
 
 	ModelJSON []byte   // a config.json, for random weights, where there is no Model
-	Steps     int      // measured steps of each variant; one more warms up
+	Steps     int      // measured steps of each variant; before each it makes one that is not, and one more warms up
 	Kernels   []string // the variants, as trainer.Config has one
 
 	// ProductRate is a rate of matrix products in operations per second that something else
@@ -76,9 +76,10 @@ func (o Options) validate() error {
 }
 
 // Run builds one model for each variant, all with equal weights, lets each make one step
-// to warm up, and then measures: in every round each variant makes one step on the same
-// batch, and every other round goes through the variants backwards. While it runs, all of the
-// program computes with its number of threads. When ctx ends, so does Run, with its error.
+// to warm up, and then measures: in every round each variant makes two steps on the same
+// batch, of which the second counts, and every other round goes through the variants
+// backwards. While it runs, all of the program computes with its number of threads. When
+// ctx ends, so does Run, with its error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -161,19 +162,25 @@ func (o Options) measure(ctx context.Context, limits *limits) ([]*variant, error
 		before = after
 	}
 	for round := 1; round <= o.Steps; round++ {
-		if round > 1 {
+		if between(round, o.Steps) {
 			if err := limits.look(ctx, 0); err != nil {
 				return variants, err
 			}
 		}
 		b := o.randomBatches(batches, variants[0].model.Vocab())
 		for _, v := range order(variants, round) {
-			if err := v.step(ctx, o, b, round); err != nil {
+			if err := v.turn(ctx, o, b, round); err != nil {
 				return variants, err
 			}
 		}
 	}
 	return variants, nil
+}
+
+// between reports whether to look at the ceilings before a round: five times in all, or before each but the first.
+func between(round, rounds int) bool {
+	const looks = 5
+	return round > 1 && looks*(round-1)/rounds > looks*(round-2)/rounds
 }
 
 // order returns the variants as one round goes through them.

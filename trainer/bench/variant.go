@@ -73,22 +73,24 @@ func (v *variant) build(ctx context.Context, o Options) error {
 
 // warmUp makes a step that is not measured: it touches all memory for the first time.
 func (v *variant) warmUp(ctx context.Context, o Options, b []data.Batch) error {
-	if err := v.step(ctx, o, b, 0); err != nil {
-		return err
+	took, err := v.forgotten(ctx, o, b, 0)
+	if err == nil && o.Progress != nil {
+		o.Progress(Progress{Kernels: v.kernels, Rounds: o.Steps, Step: took})
 	}
-	v.steps, v.losses, v.health = nil, nil, core.Health{}
-	v.engine.Program().ResetStats()
-	return nil
+	return err
 }
 
-// step makes one step and keeps its figures.
-func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int) error {
+// turn makes a step and keeps its figures, after one that it forgets: in a run a step follows one of
+// the same model, and here another variant, or the ceilings, have had the caches, and threads and
+// processes of the kernels sleep.
+func (v *variant) turn(ctx context.Context, o Options, b []data.Batch, round int) error {
+	if _, err := v.forgotten(ctx, o, b, round); err != nil {
+		return err
+	}
 	before := v.kernelHealth()
-	start := time.Now()
-	r, err := v.engine.Step(ctx, b, learningRate)
-	took := time.Since(start)
+	r, took, err := v.step(ctx, o, b, round)
 	if err != nil {
-		return fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
+		return err
 	}
 	v.steps = append(v.steps, Step{ms(took), ms(r.Forward), ms(r.Backward), ms(r.Optimizer)})
 	v.losses = append(v.losses, r.Loss)
@@ -100,6 +102,24 @@ func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int
 		o.Progress(Progress{Kernels: v.kernels, Round: round, Rounds: o.Steps, Step: took})
 	}
 	return nil
+}
+
+// forgotten makes a step of which no figures are kept.
+func (v *variant) forgotten(ctx context.Context, o Options, b []data.Batch, round int) (time.Duration, error) {
+	defer v.engine.Program().HoldStats()()
+	_, took, err := v.step(ctx, o, b, round)
+	return took, err
+}
+
+// step makes one step.
+func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int) (trainer.StepResult, time.Duration,
+	error) {
+	start := time.Now()
+	r, err := v.engine.Step(ctx, b, learningRate)
+	if err != nil {
+		return r, 0, fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
+	}
+	return r, time.Since(start), nil
 }
 
 // kernelHealth adds up what has happened to the variant's kernels so far. Other variants
