@@ -138,12 +138,10 @@ func (p *TileProduct) Pays() bool { return p.pays(p.work()) }
 
 // pays is Pays for one of several products, with so many multiplications in all. An element of an operand
 // takes as long to pack as tiles spare in about a hundred multiplications, and goroutines wait for each
-// other before they multiply. An operand in bfloat16 needs less of both.
+// other before they multiply. An operand that is packed, or in bfloat16, needs less of both.
 func (p *TileProduct) pays(work float64) bool {
-	if p.PackedB != nil || p.Reused || p.A.parts() == 1 || p.B.parts() == 1 {
-		return p.M >= 128 && p.N >= 256 && p.K >= 256
-	}
-	return p.M >= 256 && p.N >= 256 && p.K >= 256 && work >= 1<<28
+	little := p.PackedB != nil || p.Reused || p.A.parts() == 1 || p.B.parts() == 1
+	return min(p.M, p.N, p.K) >= 128 && (little || work >= 1<<24)
 }
 
 func (p *TileProduct) check() {
