@@ -77,7 +77,7 @@ func programs(r Run) int64 {
 // scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
 // keeps it from call to call.
 func scratch(m *models.Model, r Run) int64 {
-	return lossScratch(m, r) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq)
+	return lossScratch(m, r) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq) + tilesScratch(m, r)
 }
 
 // lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all that count
