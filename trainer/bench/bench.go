@@ -177,10 +177,11 @@ func (o Options) measure(ctx context.Context, limits *limits) ([]*variant, error
 	return variants, nil
 }
 
-// between reports whether to look at the ceilings before a round: five times in all, or before each but the first.
+// between reports whether to look at the ceilings before a round: four times in all, evenly spread, or before each but
+// the first.
 func between(round, rounds int) bool {
-	const looks = 5
-	return round > 1 && looks*(round-1)/rounds > looks*(round-2)/rounds
+	const parts = 5
+	return round > 1 && parts*(round-1)/rounds > parts*(round-2)/rounds
 }
 
 // order returns the variants as one round goes through them.

@@ -114,6 +114,19 @@ func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 	}
 }
 
+func TestFewLooksBetweenManyRounds(t *testing.T) {
+	o := options(t, "none")
+	o.Steps = 12
+	looks := 0
+	o.Ceilings = func(context.Context, time.Duration) (ceiling.Ceilings, error) {
+		looks++
+		return ceiling.Ceilings{}, nil
+	}
+	if run(t, o); looks != 6 {
+		t.Errorf("looked %d times, want one at both ends and four in between", looks)
+	}
+}
+
 func TestRunEndsWhenTheCeilingsCannotBeMeasured(t *testing.T) {
 	bad := errors.New("no machine")
 	for at := range 4 { // at both ends, and between three rounds
