@@ -8,8 +8,15 @@
 #
 # The system starts a plugin through a handler that this script registers in a namespace
 # of its own, which takes Linux 6.7 or newer and no privilege. It also needs qemu-aarch64,
-# of the Debian package qemu-user. $PLUGINS names other plugins to build than the project's own.
+# of the Debian package qemu-user, and the system's loader for arm64, which a program needs that
+# may load a BLAS: that of libc6-arm64-cross, unless $QEMU_LD_PREFIX names another root. $PLUGINS
+# names other plugins to build than the project's own.
 set -euo pipefail
+export QEMU_LD_PREFIX=${QEMU_LD_PREFIX-/usr/aarch64-linux-gnu}
+if [[ ! -e $QEMU_LD_PREFIX/lib/ld-linux-aarch64.so.1 ]]; then
+	echo "there is no $QEMU_LD_PREFIX/lib/ld-linux-aarch64.so.1; install libc6-arm64-cross, or set QEMU_LD_PREFIX" >&2
+	exit 1
+fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
