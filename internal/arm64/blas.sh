@@ -19,5 +19,5 @@ train) what=(--kernels blas_linear --steps 3 --out "$temp/model") ;;
 	;;
 esac
 fetch_openblas "$temp"
-PLUGINS=./plugins/blas_linear TUNE_BLAS=$library/libopenblas.so.0 \
+PLUGINS=./plugins/blas_linear QEMU_LD_PREFIX=$temp/root TUNE_BLAS=$library/libopenblas.so.0 \
 	"$here/run.sh" "${what[@]}" --plugin-env "QEMU_LD_PREFIX=$temp/root"

@@ -81,6 +81,31 @@ func TestVariantsTakeTurnsAndEveryOtherRoundGoesBackwards(t *testing.T) {
 	}
 }
 
+// counting counts the forward passes of a kernel.
+type counting struct {
+	core.Kernel
+	calls int
+}
+
+func (k *counting) Forward(ctx context.Context, c *core.Call) error {
+	k.calls++
+	return k.Kernel.Forward(ctx, c)
+}
+
+// TestAStepThatCountsFollowsOneThatDoesNot: three of them, and the one that warms up, at two sites.
+func TestAStepThatCountsFollowsOneThatDoesNot(t *testing.T) {
+	k := &counting{Kernel: &linked{reference.Kernel(core.RoPE), "fused_rope"}}
+	o := options(t, "fused_rope")
+	o.Registry = core.NewRegistry()
+	if err := o.Registry.Register(k); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, o).Runs[0]
+	if k.calls != 2*(1+2*3) || r.KernelCalls[0].Calls != 2*3 || len(r.Steps) != 3 {
+		t.Errorf("%d calls, of which %d in %d steps count; want 14, 6 and 3", k.calls, r.KernelCalls[0].Calls, len(r.Steps))
+	}
+}
+
 func TestVariantsTrainAlike(t *testing.T) {
 	r := run(t, options(t, "none", "all"))
 	plain, fused := r.Runs[0], r.Runs[1]
