@@ -59,14 +59,17 @@ func resolve(n int32) int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// Parallel calls f on consecutive ranges [lo, hi) that cover [0, n), at most one range
-// per thread, each of at least grain elements unless n is smaller, and returns when all
-// are done. A result is independent of the number of threads as long as f treats each
-// element by itself. A panic in f is raised again in the caller, as a *Panic if there are
-// several ranges.
+// Parallel calls f on ranges [lo, hi) that cover [0, n), each of at least grain elements
+// unless n is smaller, and returns when all are done. A result is independent of the number
+// of threads as long as f treats each element by itself. A panic in f is raised again in the
+// caller, as a *Panic if there are several threads.
+//
+// Each thread has a share of its own, the same for the same n, so that it finds in its caches
+// what it has left there, in a few ranges: who comes late, as a thread that had to be woken,
+// leaves some of them to the others.
 func Parallel(n, grain int, f func(lo, hi int)) {
-	chunks := min(Threads(), n/max(grain, 1))
-	if chunks <= 1 {
+	threads := min(Threads(), n/max(grain, 1))
+	if threads <= 1 {
 		if n > 0 {
 			f(0, n)
 			active.fence()
@@ -74,8 +77,43 @@ func Parallel(n, grain int, f func(lo, hi int)) {
 		return
 	}
 	j := jobs.Get().(*job)
-	j.ranges, j.n = f, n
-	j.run(chunks)
+	j.share(n, threads, min(mostRanges, n/(threads*max(grain, 1))))
+	j.ranges = f
+	j.run(threads)
+}
+
+// mostRanges is how many ranges a thread's share has at most.
+const mostRanges = 8
+
+// share is what a thread does first of a job of ranges.
+type share struct {
+	lo, hi int
+	taken  atomic.Int32 // ranges, by anybody
+	_      [64]byte     // shares are written by different threads
+}
+
+// share cuts [0, n) for the threads.
+func (j *job) share(n, threads, ranges int) {
+	for len(j.shares) < threads {
+		j.shares = append(j.shares, new(share))
+	}
+	j.each = ranges
+	for i, s := range j.shares[:threads] {
+		s.lo, s.hi = i*n/threads, (i+1)*n/threads
+		s.taken.Store(0)
+	}
+}
+
+// take does ranges of a thread's share until there are none that nobody has taken, and then those of others.
+func (j *job) take(thread int) {
+	for i := range j.workers {
+		s := j.shares[(thread+i)%j.workers]
+		for r := int(s.taken.Add(1)) - 1; r < j.each; r = int(s.taken.Add(1)) - 1 {
+			n := s.hi - s.lo
+			j.ranges(s.lo+r*n/j.each, s.lo+(r+1)*n/j.each)
+		}
+	}
+	active.fence()
 }
 
 // run calls f(0), ..., f(workers-1) at once, the last one in the caller, and waits.
@@ -95,8 +133,9 @@ func run(workers int, f func(worker int)) {
 // nothing.
 type job struct {
 	f       func(worker int)
-	ranges  func(lo, hi int) // used instead of f when set: parts of n
-	n       int
+	ranges  func(lo, hi int) // used instead of f when set, for the shares
+	shares  []*share         // of the workers
+	each    int              // ranges of a share
 	workers int
 
 	parts  []task  // part i of whatever the job is
@@ -152,8 +191,7 @@ func (j *job) part(i int, free func()) {
 		}
 	}()
 	if j.ranges != nil {
-		j.ranges(i*j.n/j.workers, (i+1)*j.n/j.workers)
-		active.fence()
+		j.take(i)
 		return
 	}
 	j.f(i)

@@ -18,6 +18,8 @@ package crosscheck
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -155,18 +157,15 @@ const grain = 1 << 12
 // each calls f for parts of n rows of so many elements, from several goroutines, and puts
 // what they find into found. The worst of all does not depend on how they were divided.
 func each(found []worst, n, elems int, f func(lo, hi int, found []worst)) {
-	type part = []worst
-	parts := make(chan part, simd.Threads()+1)
+	start := slices.Clone(found)
+	var mu sync.Mutex
 	simd.Parallel(n, max(1, grain/max(elems, 1)), func(lo, hi int) {
-		own := make(part, len(found))
-		copy(own, found)
+		own := slices.Clone(start)
 		f(lo, hi, own)
-		parts <- own
-	})
-	close(parts)
-	for own := range parts {
+		mu.Lock()
+		defer mu.Unlock()
 		for i := range found {
 			found[i].merge(own[i])
 		}
-	}
+	})
 }

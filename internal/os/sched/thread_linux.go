@@ -35,16 +35,24 @@ var cores = sync.OnceValue(func() unix.CPUSet {
 	return set
 })
 
+// fewCores is how many cores may all be busy at the same moment.
+const fewCores = 4
+
 // KeepOff keeps the thread, which is about to be woken to work beside the caller, off the
 // caller's core. Linux puts a woken thread behind its waker when every other core is busy
 // at that moment, if only for microseconds more, and then leaves it there for as long as
-// it thinks that the cache is warm, half a millisecond.
+// it thinks that the cache is warm, half a millisecond. Where there are many cores one of them
+// is idle, and the calls for many threads take longer than that saves: of the 230 us in which 15
+// sleeping threads of a machine with 16 cores did work of 100 us they were 70.
 func (t *Thread) KeepOff() {
 	var core uint32
+	set := cores()
+	if set.Count() > fewCores {
+		return
+	}
 	if _, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0); e != 0 || int(core) == t.off {
 		return
 	}
-	set := cores()
 	set.Clear(int(core))
 	if set.Count() > 0 && unix.SchedSetaffinity(t.id, &set) == nil {
 		t.off = int(core)

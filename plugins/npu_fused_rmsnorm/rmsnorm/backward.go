@@ -27,9 +27,9 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	T, D, w := c.Tokens(), c.Facts.Dim, gain(c)
 	size := max(16, (T+maxBlocks-1)/maxBlocks) // of a block, in tokens
 	blocks := (T + size - 1) / size
-	sums := vector.Grow(&k.sums, blocks*D)
+	sums, rows := vector.Grow(&k.sums, blocks*D), vector.Grow(&k.rows, blocks*D)
 	vector.Parallel(blocks, grain/(size*D), func(lo, hi int) {
-		r := newRows(c, c.Input(x), dh, w)
+		r := newRows(c, c.Input(x), dh, w, rows[lo*D:][:D])
 		for b := lo; b < hi; b++ {
 			sum := sums[b*D : (b+1)*D]
 			clear(sum)
@@ -73,11 +73,13 @@ type rows struct {
 	bits      []uint16  // [D]
 }
 
-func newRows(c *core.Call, x, dh core.Tensor, w []float32) *rows {
-	D := c.Facts.Dim
-	return &rows{f: c.Facts, stream: vector.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
-		rstd: c.Input("rstd").Float32s(), w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D),
-		e: make([]float32, D), bits: make([]uint16, D)}
+func newRows(c *core.Call, x, dh core.Tensor, w, g []float32) *rows {
+	r := &rows{f: c.Facts, stream: vector.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
+		rstd: c.Input("rstd").Float32s(), w: w, g: g}
+	if D := len(w); c.Facts.DType != core.Float32 {
+		r.d, r.n, r.e, r.bits = make([]float32, D), make([]float32, D), make([]float32, D), make([]uint16, D)
+	}
+	return r
 }
 
 // backward writes dx of token t and adds its share of dweight to sum.

@@ -22,7 +22,11 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 		residual, h = c.Input("residual"), c.Output("h")
 	}
 	vector.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
-		row, other, bits := make([]float32, D), make([]float32, D), make([]uint16, D)
+		var row, other []float32
+		var bits []uint16
+		if c.Facts.DType != core.Float32 {
+			row, other, bits = make([]float32, D), make([]float32, D), make([]uint16, D)
+		}
 		for t := lo; t < hi; t++ {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
 				x := x.Float32s()[t*D:][:D]

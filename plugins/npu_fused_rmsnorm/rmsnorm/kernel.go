@@ -27,6 +27,7 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 type Kernel struct {
 	Add  bool
 	sums []float32 // of dweight, a row for each block of tokens
+	rows []float32 // what a row of dx was before dh, of each range of blocks
 }
 
 // Info implements core.Kernel.

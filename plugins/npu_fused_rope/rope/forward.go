@@ -24,7 +24,11 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 	cos, sin, positions := c.Input("cos").Float32s(), c.Input("sin").Float32s(), c.Input("positions").Int32s()
 	stream := vector.StreamFor(c.Work().Bytes)
 	vector.Parallel(c.Tokens(), grain/width, func(lo, hi int) {
-		row, s := make([]float32, width), make([]float32, half)
+		s := make([]float32, half)
+		var row []float32
+		if c.Facts.DType != core.Float32 {
+			row = make([]float32, width)
+		}
 		for t := lo; t < hi; t++ {
 			at := int(positions[t]) * half
 			vector.Scale(s, sin[at:at+half], direction)
