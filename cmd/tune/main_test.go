@@ -55,6 +55,7 @@ func pluginDir(t *testing.T) string {
 		plugintest.Compile(t, dir, "./plugins/npu_...")
 		plugintest.Compile(t, filepath.Join(root, "blas"), "./plugins/blas_linear")
 		plugintest.Compile(t, filepath.Join(root, "onednn"), "./plugins/onednn_linear")
+		plugintest.Compile(t, filepath.Join(root, "cuda"), "./plugins/cuda_linear")
 	})
 	return dir
 }

@@ -27,8 +27,8 @@ import (
 //	export DIR FILE     export a model, or be told why not
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
-// $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and with onednn_linear
-// alone, $TUNE is the command's path, and $SOURCE the checkout;
+// $PLUGINS is a folder with the project's plugins, $BLAS, $ONEDNN and $CUDA are ones with blas_linear, onednn_linear
+// and cuda_linear alone, $TUNE is the command's path, and $SOURCE the checkout;
 // in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -78,6 +78,7 @@ func scripts(t *testing.T) testscript.Params {
 			e.Setenv("PLUGINS", dir)
 			e.Setenv("BLAS", filepath.Join(filepath.Dir(dir), "blas"))
 			e.Setenv("ONEDNN", filepath.Join(filepath.Dir(dir), "onednn"))
+			e.Setenv("CUDA", filepath.Join(filepath.Dir(dir), "cuda"))
 			e.Setenv("TUNE", tune)
 			e.Setenv("SOURCE", root)
 			e.Setenv("XDG_CACHE_HOME", cacheDir(t))

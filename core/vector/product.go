@@ -42,6 +42,39 @@ func MatrixOf(x core.Tensor) Matrix {
 	return m
 }
 
+// Load widens elements of a matrix with so many columns, counted row after row, from the one of that number on, to dst,
+// as products have them: for a kernel that multiplies elsewhere. It does not round.
+func (x Matrix) Load(dst []float32, cols, from int) {
+	for len(dst) > 0 {
+		row, col := from/cols, from%cols
+		n := min(cols-col, len(dst))
+		if x.Stride == cols && x.Int8 == nil {
+			n = len(dst)
+		}
+		x.loadRow(dst[:n], row, row*x.Stride+col)
+		dst, from = dst[n:], from+n
+	}
+}
+
+// loadRow widens elements of a row, or of several that follow each other, from the one of that index on.
+func (x Matrix) loadRow(dst []float32, row, at int) {
+	end := at + len(dst)
+	switch {
+	case x.NF4 != nil:
+		x.NF4.load(dst, at)
+	case x.Int8 != nil:
+		for i, q := range x.Int8[at:end] {
+			dst[i] = float32(q) * x.Scale[row]
+		}
+	case x.BFloat16 != nil:
+		simd.BFloat16ToFloat32(dst, x.BFloat16[at:end])
+	case x.Float16 != nil:
+		simd.Float16ToFloat32(dst, x.Float16[at:end])
+	default:
+		copy(dst, x.Data[at:end])
+	}
+}
+
 // Product is one matrix product C = op(A)*op(B), or C += op(A)*op(B), where op(A) is
 // M by K, op(B) is K by N and op transposes if asked. C must not overlap an operand.
 type Product struct {

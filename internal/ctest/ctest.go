@@ -1,4 +1,4 @@
-// Package ctest builds plugins in C for tests that run them for real, where there is a
+// Package ctest builds plugins and libraries in C for tests that run them for real, where there is a
 // C compiler.
 package ctest
 
@@ -23,14 +23,30 @@ func Compile(t testing.TB, out, source string) {
 	if runtime.GOOS != "linux" || os.Getenv("TUNE_TRANSPORT") == "portable" {
 		t.Skip("the portable transport has no doorbell, without which plugins in C are refused")
 	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("there is no C compiler (cc), so the plugin in C is not tested; install one, such as Debian's gcc")
-	}
 	root := testdata.Root(t)
 	lib := filepath.Join(root, library)
-	cmd := exec.Command(cc, "-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-I", lib, "-o", out,
-		filepath.Join(root, source), filepath.Join(lib, "tune_plugin.c"), "-lm", "-lpthread")
+	compile(t, "-O2", "-I", lib, "-o", out, filepath.Join(root, source), filepath.Join(lib, "tune_plugin.c"), "-lm",
+		"-lpthread")
+}
+
+// Shared builds a library from a source file, named from the root of the module, into out, with more flags for the
+// compiler. It skips the test where libraries are not built as on Unix, and where there is no C compiler named cc.
+func Shared(t testing.TB, out, source string, flags ...string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the library is built as on Unix")
+	}
+	compile(t, append(flags, "-O3", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-shared", "-fPIC",
+		"-o", out, filepath.Join(testdata.Root(t), source), "-lpthread")...)
+}
+
+func compile(t testing.TB, args ...string) {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler (cc), so what is in C is not tested; install one, such as Debian's gcc")
+	}
+	cmd := exec.Command(cc, append([]string{"-std=c11", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"}, args...)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
 	}

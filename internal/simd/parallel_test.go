@@ -34,6 +34,27 @@ func TestParallelCoversEachElementOnce(t *testing.T) {
 	}
 }
 
+// TestParallelWaitsForNobodysShare has a thread that does not come back from its first range before all others are
+// done, most of them of its own share.
+func TestParallelWaitsForNobodysShare(t *testing.T) {
+	SetThreads(3)
+	defer SetThreads(0)
+	const n = 48
+	var done atomic.Int64
+	Parallel(n, 1, func(lo, hi int) {
+		if lo > 0 {
+			done.Add(int64(hi - lo))
+			return
+		}
+		for start := time.Now(); done.Load() < int64(n-hi); runtime.Gosched() {
+			if time.Since(start) > time.Minute {
+				t.Errorf("%d of %d elements are done while a thread is late", done.Load(), n-hi)
+				return
+			}
+		}
+	})
+}
+
 // TestParallelRaisesPanicsInTheCaller has one in a worker, one in the caller's own part, and one
 // in a loop inside the loop: each keeps the stack of where it happened.
 func TestParallelRaisesPanicsInTheCaller(t *testing.T) {

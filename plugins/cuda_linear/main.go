@@ -1,0 +1,25 @@
+// Cuda_linear is a plugin of kernels for linear layers that computes their products on an NVIDIA device, with the CUDA
+// driver and cuBLAS of the machine, loaded when it starts. Package cudalinear is the kernels.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/plugins/cuda_linear/cuda"
+	"github.com/seed98097648/tune/plugins/cuda_linear/cudalinear"
+)
+
+func main() {
+	device, err := cuda.Open()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cudalinear.Name, err)
+		os.Exit(1)
+	}
+	device.Lost = func(err error) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cudalinear.Name, err)
+		os.Exit(1)
+	}
+	plugin.Serve(cudalinear.Name, cudalinear.Version, cudalinear.Kernels(device)...)
+}
