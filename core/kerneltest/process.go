@@ -104,9 +104,13 @@ const growthTokens = 160
 // now and then leaves behind, over a thousand calls half a MiB.
 const growthLimit = 512
 
-// growthTries is how often growth is measured if it is too much, each time but the second
-// over twice as many calls: a heap that still finds its size stops growing, a leak does not.
+// growthTries is how often growth is measured if it is more than nothing, each time but the second
+// over twice as many calls: a heap that still finds its size stops growing, a leak does not, and one
+// that begins where garbage was before shows later.
 const growthTries = 4
+
+// growthNothing is what an allocator leaves now and then, however long one measures.
+const growthNothing = growthLimit / 4
 
 // growth measures the memory of the kernel's process over many calls, and on the way what
 // else they leave behind.
@@ -125,15 +129,15 @@ func (t *trial) growth(ctx context.Context, left *kept) error {
 	return nil
 }
 
-// measureGrowth takes the smallest growth of some tries, of which the last is the first
-// that is within all limits, if there is one.
+// measureGrowth takes the smallest growth of some tries, of which the last is the first that is
+// nothing, if there is one; else the first does not count.
 func (t *trial) measureGrowth(ctx context.Context, calls []*core.Call, left *kept) error {
 	process, ok := t.kernel.(Process)
 	if !ok {
 		return skipf("the kernel has no process of its own")
 	}
 	// What is allocated once is there after a few calls.
-	if err := runAll(ctx, t.kernel, calls, max(t.options.Calls/4, 1)); err != nil {
+	if err := runAll(ctx, t.kernel, calls, max(t.options.Calls/2, 1)); err != nil {
 		return err
 	}
 	for try := range growthTries {
@@ -149,11 +153,11 @@ func (t *trial) measureGrowth(ctx context.Context, calls []*core.Call, left *kep
 		if err != nil {
 			return err
 		}
-		if g := (&Growth{n, had.Memory, has.Memory}); t.Memory == nil || g.PerCall() < t.Memory.PerCall() {
+		if g := (&Growth{n, had.Memory, has.Memory}); try <= 1 || g.PerCall() < t.Memory.PerCall() {
 			t.Memory = g
 		}
 		left.take(had, has, n)
-		if t.Memory.PerCall() <= growthLimit && left.within() {
+		if t.Memory.PerCall() <= growthNothing && left.within() {
 			break
 		}
 	}
