@@ -94,7 +94,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins/onednn_linear/onednnlinear", "core plugins/npu_fused_linear/linear plugins/onednn_linear/onednn",
 		"core/kerneltest"},
 	{"plugins/cuda_linear/cuda", "core core/vector internal/os/dynlib", "internal/ctest"},
-	{"plugins/cuda_linear/cudalinear", "core core/vector plugins/cuda_linear/cuda", "core/kerneltest internal/ctest"},
+	{"plugins/cuda_linear/cudalinear", "core core/vector plugins/cuda_linear/cuda",
+		"core/kerneltest internal/ctest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 

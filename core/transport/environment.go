@@ -17,7 +17,7 @@ import (
 var inherited = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
 	"TUNE_BLAS", "TUNE_ONEDNN", // the libraries of plugins/blas_linear and plugins/onednn_linear
-	"TUNE_CUDA", "TUNE_CUBLAS", "CUDA_*", "CUBLAS_*", // those of plugins/cuda_linear, and what they read themselves
+	"TUNE_CUDA", "TUNE_CUBLAS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", // those of plugins/cuda_linear, and devices
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
 }
 

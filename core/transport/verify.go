@@ -75,10 +75,11 @@ func (k *kernel) verifiedPath(f core.Facts) string {
 		Protocol       int
 		Checksum, Arch string
 		CPU            string
+		Summary        string // which names the library and the device that a kernel has found
 		Op             core.Op
 		Facts          core.Facts
 	}{program, ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH,
-		cpu.Name(), k.info.Op, f})
+		cpu.Name(), k.info.Summary, k.info.Op, f})
 	if dir == "" || dir == "off" || program == "" || err != nil {
 		return "" // verify in every run
 	}

@@ -3,6 +3,7 @@ package vector_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -36,6 +37,43 @@ func TestAgreesWithCore(t *testing.T) {
 					if math.Float32bits(a[i]) != math.Float32bits(b[i]) || math.Float32bits(a[i]) != math.Float32bits(rounded[i]) {
 						t.Fatalf("%s: element %d: %v, Load gives %v and Round %v", d, i, a[i], b[i], rounded[i])
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestMatricesAreWidened as tensors are, from any element on, where rows lie apart and where they do not.
+func TestMatricesAreWidened(t *testing.T) {
+	const rows, cols = 5, 7
+	for _, stride := range []int{cols, cols + 2} {
+		for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8} {
+			want := make([]float32, rows*cols)
+			x := core.NewTensor(d, rows, stride)
+			scale := []float32{1, 2, 3, 4, 5}
+			for i := range rows * stride {
+				v := float32(i - 12)
+				if d == core.Int8 {
+					x.Int8s()[i] = int8(i - 12)
+					v *= scale[i/stride]
+				} else {
+					x.Store([]float32{v}, i)
+				}
+				if c := i % stride; c < cols {
+					want[i/stride*cols+c] = v
+				}
+			}
+			var m vector.Matrix
+			if d == core.Int8 {
+				m = vector.Matrix{Int8: x.Int8s(), Scale: scale, Stride: stride}
+			} else {
+				m = vector.MatrixOf(x)
+			}
+			for from := range want {
+				got := make([]float32, len(want)-from)
+				m.Load(got, cols, from)
+				if !slices.Equal(got, want[from:]) {
+					t.Errorf("%s, stride %d, from %d: %v, want %v", d, stride, from, got, want[from:])
 				}
 			}
 		}

@@ -25,6 +25,7 @@ type key struct {
 	Threads int    `json:"threads"`
 
 	Kernel       string     `json:"kernel"`
+	Summary      string     `json:"summary"` // which names the library and the device that a kernel has found
 	Op           core.Op    `json:"op"`
 	Facts        core.Facts `json:"facts"`
 	RowsPerToken int        `json:"rows_per_token"`
@@ -44,10 +45,10 @@ type entry struct {
 // key returns the key of a use, and false where nothing identifies the kernel, as when it
 // is linked in, or this program.
 func (s *session) key(u use) (key, bool) {
-	name := u.kernel.Info().Name
+	name, summary := u.kernel.Info().Name, u.kernel.Info().Summary
 	plugin, _ := s.reg.Find(name)
 	k := key{Plugin: plugin.Manifest.Checksum, CPU: cpu.Name(), Variant: simd.Instructions(), Threads: simd.Threads(),
-		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
+		Kernel: name, Summary: summary, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
 		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference,
 		Keepless: s.run.Keepless}
 	if s.cache.dir == "" || k.Plugin == "" {

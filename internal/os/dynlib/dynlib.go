@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -52,10 +53,23 @@ func Choose[T any](variable string, candidates []string, none string, use func(*
 		if err == nil {
 			return made, nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, brief(err, path))
 	}
 	var nothing T
 	return nothing, fmt.Errorf("%s, or name one by $%s; these were looked for:\n%w", none, variable, errors.Join(errs...))
+}
+
+// brief leaves the name of a library that is not there: each loader says so in other words, some with the name twice,
+// and a list of many candidates is read in one line.
+func brief(err error, path string) error {
+	cause := err
+	for errors.Unwrap(cause) != nil {
+		cause = errors.Unwrap(cause)
+	}
+	if text := cause.Error(); strings.HasPrefix(text, path+": ") && strings.HasSuffix(text, "No such file or directory") {
+		return errors.New(path)
+	}
+	return err
 }
 
 // Func is the address of a function in C; 0 for one that a library does not have.

@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 			[]string{"the library that $TUNE_TEST names cannot be used: load none.so"}},
 		{"one that is named and of no use", libc, []string{libc}, refuse, "", []string{"cannot be used", "has no sound"}},
 		{"none", "", []string{"none.so", libc}, refuse, "",
-			[]string{"nothing sings, or name one by $TUNE_TEST; these were looked for:\n", "load none.so", "has no sound"}},
+			[]string{"nothing sings, or name one by $TUNE_TEST; these were looked for:\n", "none.so", "has no sound"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,7 +3,10 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/seed98097648/tune/internal/os/dynlib"
@@ -28,17 +31,17 @@ var (
 
 // driver is what is called of CUDA's driver. All of it returns a CUresult.
 type driver struct {
-	init, deviceCount, deviceGet, deviceName, deviceMemory dynlib.Func
-	retain, setCurrent, memInfo, alloc, free, hostAlloc    dynlib.Func
-	streamCreate, streamSync, streamWait                   dynlib.Func
-	eventCreate, eventRecord, eventSync                    dynlib.Func
-	toDevice, toHost, errorName, errorText                 dynlib.Func
+	init, deviceCount, deviceGet, deviceName            dynlib.Func
+	retain, setCurrent, memInfo, alloc, free, hostAlloc dynlib.Func
+	streamCreate, streamSync, streamWait                dynlib.Func
+	eventCreate, eventRecord, eventSync                 dynlib.Func
+	toDevice, toHost, errorName, errorText              dynlib.Func
 }
 
 func (d *driver) find(lib *dynlib.Library) (*driver, error) {
 	return d, find(lib, "CUDA driver", map[string]*dynlib.Func{
 		"cuInit": &d.init, "cuDeviceGetCount": &d.deviceCount, "cuDeviceGet": &d.deviceGet,
-		"cuDeviceGetName": &d.deviceName, "cuDeviceTotalMem_v2": &d.deviceMemory,
+		"cuDeviceGetName":          &d.deviceName,
 		"cuDevicePrimaryCtxRetain": &d.retain, "cuCtxSetCurrent": &d.setCurrent, "cuMemGetInfo_v2": &d.memInfo,
 		"cuMemAlloc_v2": &d.alloc, "cuMemFree_v2": &d.free, "cuMemHostAlloc": &d.hostAlloc,
 		"cuStreamCreate": &d.streamCreate, "cuStreamSynchronize": &d.streamSync, "cuStreamWaitEvent": &d.streamWait,
@@ -90,7 +93,8 @@ func (b *blas) version() string {
 
 // find looks for all of the names.
 func find(lib *dynlib.Library, what string, names map[string]*dynlib.Func) error {
-	for name, f := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		f := names[name]
 		if *f = lib.Func(name); *f == 0 {
 			return fmt.Errorf("%s has no %s: it is no %s that this can use", lib.Path, name, what)
 		}
@@ -100,7 +104,7 @@ func find(lib *dynlib.Library, what string, names map[string]*dynlib.Func) error
 
 // load opens both libraries.
 func load() (*driver, *blas, error) {
-	if drivers[runtime.GOOS] == nil {
+	if drivers[runtime.GOOS] == nil && os.Getenv(EnvDriver) == "" {
 		return nil, nil, errors.New("there is no CUDA for this operating system")
 	}
 	d, err := dynlib.Choose(EnvDriver, drivers[runtime.GOOS],

@@ -75,62 +75,82 @@ func Open() (*Device, error) {
 // String describes the device in a line.
 func (d *Device) String() string { return fmt.Sprintf("cuBLAS %s on %s", d.Version, d.Name) }
 
-// start makes what all passes have in common.
+// start makes what all passes have in common, up to the first error.
 func (d *Device) start() error {
 	const nonBlocking, noTiming = 1, 2
-	var errs failure
-	driver := func(call string, result uintptr) { errs.add(d.driver.check(call, result)) }
-	driver("cuDevicePrimaryCtxRetain", d.retain.Call(uintptr(unsafe.Pointer(&d.context)), d.device))
-	driver("cuCtxSetCurrent", d.setCurrent.Call(d.context))
-	for _, s := range []*uintptr{&d.up, &d.run, &d.down} {
-		driver("cuStreamCreate", d.streamCreate.Call(uintptr(unsafe.Pointer(s)), nonBlocking))
+	elems := slotsEach * vector.Threads() * pieceElems
+	d.slots = make(chan *slot, elems/pieceElems)
+	var memory uintptr
+	var f failure
+	driver := func(call string, result func() uintptr) {
+		if f.err == nil {
+			f.add(d.driver.check(call, result()))
+		}
 	}
-	event := func(e *uintptr) { driver("cuEventCreate", d.eventCreate.Call(uintptr(unsafe.Pointer(e)), noTiming)) }
+	event := func(e *uintptr) {
+		driver("cuEventCreate", func() uintptr { return d.eventCreate.Call(uintptr(unsafe.Pointer(e)), noTiming) })
+	}
+	driver("cuDevicePrimaryCtxRetain", func() uintptr {
+		return d.retain.Call(uintptr(unsafe.Pointer(&d.context)), d.device)
+	})
+	driver("cuCtxSetCurrent", func() uintptr { return d.setCurrent.Call(d.context) })
+	for _, s := range []*uintptr{&d.up, &d.run, &d.down} {
+		driver("cuStreamCreate", func() uintptr { return d.streamCreate.Call(uintptr(unsafe.Pointer(s)), nonBlocking) })
+	}
 	event(&d.moved)
 	event(&d.multiplied)
-	var memory uintptr
-	slots := slotsEach * vector.Threads()
-	bytes := uintptr(float32Bytes * pieceElems * slots)
-	driver("cuMemHostAlloc", d.hostAlloc.Call(uintptr(unsafe.Pointer(&memory)), bytes, 0))
-	if errs.Err() != nil {
-		return errs.Err()
-	}
-	all := unsafe.Slice((*float32)(*(*unsafe.Pointer)(unsafe.Pointer(&memory))), pieceElems*slots)
-	d.slots = make(chan *slot, slots)
-	for i := range slots {
-		s := &slot{memory: all[i*pieceElems:][:pieceElems]}
+	driver("cuMemHostAlloc", func() uintptr {
+		return d.hostAlloc.Call(uintptr(unsafe.Pointer(&memory)), uintptr(elems)*float32Bytes, 0)
+	})
+	for i := 0; i < elems && f.err == nil; i += pieceElems {
+		all := unsafe.Slice((*float32)(*(*unsafe.Pointer)(unsafe.Pointer(&memory))), elems)
+		s := &slot{memory: all[i:][:pieceElems]}
 		event(&s.done)
 		d.slots <- s
 	}
-	errs.add(d.blas.check("cublasCreate", d.create.Call(uintptr(unsafe.Pointer(&d.handle)))))
-	errs.add(d.blas.check("cublasSetStream", d.setStream.Call(d.handle, d.run)))
-	return errs.Err()
+	if f.err == nil {
+		f.add(d.blas.check("cublasCreate", d.create.Call(uintptr(unsafe.Pointer(&d.handle)))))
+	}
+	if f.err == nil {
+		f.add(d.blas.check("cublasSetStream", d.setStream.Call(d.handle, d.run)))
+	}
+	return f.err
 }
 
 // Do runs the work of a call, and returns when all of it is done and its memory given back. The first error of the
 // pass is that of the call; what comes after it does nothing.
-func (d *Device) Do(work func(p *Pass)) error {
+func (d *Device) Do(work func(p *Pass)) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	runtime.LockOSThread() // the current context is a thread's
 	defer runtime.UnlockOSThread()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", d, err)
+			if d.Lost != nil && !errors.Is(err, errMemory) {
+				d.Lost(err)
+			}
+		}
+	}()
 	if !d.started {
 		if err := d.start(); err != nil {
-			return fmt.Errorf("%s: %w", d, err)
+			return err
 		}
 		d.started = true
 	}
 	d.passes++
 	p := &Pass{Device: d}
 	p.check("cuCtxSetCurrent", d.setCurrent.Call(d.context))
+	panics := true
+	defer func() { // also after a panic of the work, which the host's side of a plugin outlives
+		if panics {
+			p.add(errors.New("the work ended early"))
+		}
+		p.end()
+		err = p.Err()
+	}()
 	work(p)
-	err := p.end()
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%s: %w", d, err)
-	if d.Lost != nil && !errors.Is(err, errMemory) {
-		d.Lost(err)
-	}
-	return err
+	p.Flush()
+	panics = false
+	return nil
 }

@@ -26,24 +26,45 @@ func sizeOf(elems int) int {
 	return (bytes + step - 1) / step * step
 }
 
-// alloc returns memory for so many elements. If there is none, it drops what is there for later passes.
+// reserve is which part of the device's memory is left to others, as long as that can be: a sixteenth. cuBLAS takes
+// some when it needs it.
+const reserve = 16
+
+// alloc returns memory for so many elements. If there is none, it drops what is there for later passes, and then takes
+// what is left to others.
 func (p *Pass) alloc(elems int) (memory, error) {
 	m := memory{bytes: sizeOf(elems)}
 	if spare := p.spare[m.bytes]; len(spare) > 0 {
 		m.at, p.spare[m.bytes] = spare[len(spare)-1], spare[:len(spare)-1]
 		return m, nil
 	}
-	var result uintptr
-	for _, drop := range []func(){func() {}, p.dropSpare, p.dropKept} {
+	var free, total uint64
+	nothing := func() {}
+	for i, drop := range []func(){nothing, p.dropSpare, p.dropKept, nothing} {
 		drop()
-		if result = p.driver.alloc.Call(uintptr(unsafe.Pointer(&m.at)), uintptr(m.bytes)); uint32(result) != outOfMemory {
+		p.check("cuMemGetInfo", p.memInfo.Call(uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total))))
+		left := total / reserve
+		if i == 3 {
+			left = 0
+		}
+		if free < uint64(m.bytes)+left {
+			continue
+		}
+		result := p.driver.alloc.Call(uintptr(unsafe.Pointer(&m.at)), uintptr(m.bytes))
+		if uint32(result) != outOfMemory {
 			return m, p.driver.check("cuMemAlloc", result)
 		}
 	}
-	var free, total uint64
-	p.check("cuMemGetInfo", p.memInfo.Call(uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total))))
-	return m, fmt.Errorf("%w for %d MiB: %d of %d MiB are free; take fewer tokens at once (--batch, --seq)", errMemory,
-		m.bytes>>20, free>>20, total>>20)
+	return m, fmt.Errorf("%w for %s: %s of %s are free; take fewer tokens at once (--batch, --seq)", errMemory,
+		amount(uint64(m.bytes)), amount(free), amount(total))
+}
+
+// amount prints a number of bytes.
+func amount(bytes uint64) string {
+	if bytes < 1<<20 {
+		return fmt.Sprintf("%.3g KiB", float64(bytes)/(1<<10))
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
 // dropSpare gives back memory that nobody uses.

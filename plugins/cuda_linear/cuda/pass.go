@@ -68,7 +68,8 @@ func (p *Pass) Load(rows, cols int, of Source) Matrix {
 // overwrite. It is called by several threads at once.
 type Target func(elems []float32, from int)
 
-// Store gives all elements of a matrix whose rows follow each other to the target.
+// Store gives all elements of a matrix whose rows follow each other, as they are when the pass is flushed, to the
+// target.
 func (p *Pass) Store(m Matrix, rows int, to Target) {
 	p.stores = append(p.stores, transfer{at: m.at, elems: rows * m.Stride, to: to})
 }
@@ -114,14 +115,21 @@ func (p *Pass) Multiply(q Product) {
 	if p.load(); p.Err() != nil {
 		return
 	}
-	trans := map[bool]uintptr{false: 0, true: 1} // CUBLAS_OP_N, CUBLAS_OP_T
 	alpha, beta := q.Alpha, float32(0)
 	if q.Accumulate {
 		beta = 1
 	}
-	p.add(p.blas.check("cublasSgemm", p.sgemm.Call(p.handle, trans[q.TransB], trans[q.TransA],
+	p.add(p.blas.check("cublasSgemm", p.sgemm.Call(p.handle, operation(q.TransB), operation(q.TransA),
 		uintptr(q.N), uintptr(q.M), uintptr(q.K), uintptr(unsafe.Pointer(&alpha)), q.B.at, uintptr(q.B.Stride),
 		q.A.at, uintptr(q.A.Stride), uintptr(unsafe.Pointer(&beta)), q.C.at, uintptr(q.C.Stride))))
+}
+
+// operation returns CUBLAS_OP_T or CUBLAS_OP_N.
+func operation(trans bool) uintptr {
+	if trans {
+		return 1
+	}
+	return 0
 }
 
 // Keep is Load for a matrix that is made of inputs which may be the same in later calls, the first of which is where
@@ -143,8 +151,7 @@ func (p *Pass) Keep(rows, cols int, of Source, inputs ...core.Tensor) Matrix {
 }
 
 // end waits for all of the pass, and gives its memory back. After an error nothing that the pass has kept is trusted.
-func (p *Pass) end() error {
-	p.Flush()
+func (p *Pass) end() {
 	for _, stream := range []uintptr{p.up, p.run, p.down} {
 		p.check("cuStreamSynchronize", p.streamSync.Call(stream))
 	}
@@ -163,5 +170,4 @@ func (p *Pass) end() error {
 			}
 		}
 	}
-	return p.Err()
 }

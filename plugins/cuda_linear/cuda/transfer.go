@@ -85,21 +85,25 @@ func (p *Pass) copy(all []transfer, f func(c *copier, one *piece)) {
 		c := &copier{driver: p.driver}
 		c.check("cuCtxSetCurrent", p.setCurrent.Call(p.context))
 		for i := range cut[from:to] {
-			one := &cut[from+i]
-			one.slot = <-p.slots
-			if one.busy {
-				c.check("cuEventSynchronize", p.eventSync.Call(one.done))
-			}
-			one.busy = true
-			if c.Err() == nil {
-				f(c, one)
-			}
-			p.slots <- one.slot
+			p.through(c, &cut[from+i], f)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		p.add(c.Err())
 	})
+}
+
+// through calls f for a piece that has a slot, unless there was an error.
+func (p *Pass) through(c *copier, one *piece, f func(c *copier, one *piece)) {
+	one.slot = <-p.slots
+	defer func() { p.slots <- one.slot }()
+	if one.busy {
+		c.check("cuEventSynchronize", p.eventSync.Call(one.done))
+	}
+	one.busy = true
+	if c.Err() == nil {
+		f(c, one)
+	}
 }
 
 // send copies transfers to the device.

@@ -20,9 +20,8 @@ func newGateUp(d *cuda.Device) core.Kernel {
 		"dgate", "dup", "dgate_up")}
 }
 
-// layers are gate and up, or one layer of both: their outputs, or the gradients of these, lie side by side in y
-// [T,2I].
-func (k *gateUp) layers(p pass, y cuda.Matrix) []layer {
+// layers are gate and up, or one layer of both.
+func (*gateUp) layers(p pass) []layer {
 	names := []string{"gate", "up"}
 	if p.Facts.Layout == core.Packed {
 		names = []string{"gate_up"}
@@ -31,9 +30,15 @@ func (k *gateUp) layers(p pass, y cuda.Matrix) []layer {
 	for _, name := range names {
 		parts = append(parts, partOf(p.Call, name, nil))
 	}
-	all := p.layers(parts...)
+	return p.layers(parts...)
+}
+
+// beside has the layers' outputs, or the gradients of these, side by side in y [T,2I].
+func beside(all []layer, y cuda.Matrix) []layer {
+	first := 0
 	for i := range all {
-		all[i].y = y.From(i * p.Facts.Intermediate)
+		all[i].y = y.From(first)
+		first += all[i].rows
 	}
 	return all
 }
@@ -45,40 +50,43 @@ func (k *gateUp) Forward(_ context.Context, c *core.Call) error {
 		if !c.Facts.Recompute {
 			saved = c.Output("gate_up_out")
 		}
-		gu, y := k.gateAndUp(p, saved), c.Output("y")
-		k.rows(p, func(t int, wide []float32) {
+		gu, y := k.gateAndUp(p, p.load("x"), k.layers(p), saved), c.Output("y")
+		k.rows(p, y, func(t int, row []float32) {
 			I := c.Facts.Intermediate
 			g, u := gu[t*2*I:][:I], gu[t*2*I+I:][:I]
-			if y.DType == core.Float32 {
-				wide = y.Float32s()[t*I:][:I]
+			if row == nil {
+				vector.Stream(false).SwiGLU(y.Float32s()[t*I:][:I], g, u)
+				return
 			}
-			vector.Stream(false).SwiGLU(wide, g, u)
-			if y.DType != core.Float32 {
-				vector.Store(y, wide, t*I)
-			}
+			vector.Stream(false).SwiGLU(row, g, u)
+			vector.Store(y, row, t*I)
 		})
 	})
 }
 
-// rows calls f for each token over all threads, with room for as many elements as y has in a row.
-func (k *gateUp) rows(p pass, f func(t int, wide []float32)) {
+// rows calls f for each token over all threads, with room for its row of y or dy if that is not float32, unless the
+// pass has failed.
+func (k *gateUp) rows(p pass, y core.Tensor, f func(t int, row []float32)) {
 	if p.Err() != nil {
 		return
 	}
 	I := p.Facts.Intermediate
 	vector.Parallel(p.T, grain/I+1, func(lo, hi int) {
-		wide := make([]float32, I)
+		var row []float32
+		if y.DType != core.Float32 {
+			row = make([]float32, I)
+		}
 		for t := lo; t < hi; t++ {
-			f(t, wide)
+			f(t, row)
 		}
 	})
 }
 
 // gateAndUp computes g and u, as they are rounded to storage, and saves them if there is a place for that.
-func (k *gateUp) gateAndUp(p pass, saved core.Tensor) []float32 {
+func (k *gateUp) gateAndUp(p pass, x cuda.Matrix, all []layer, saved core.Tensor) []float32 {
 	I, d := p.Facts.Intermediate, p.Facts.DType
-	x, m := p.load("x"), p.New(p.T, 2*I)
-	p.forward(x, k.layers(p, m))
+	m := p.New(p.T, 2*I)
+	p.forward(x, beside(all, m))
 	gu := vector.Grow(&k.g, p.T*2*I)
 	if !saved.IsZero() {
 		gu = vector.Wide(&k.g, saved)
@@ -103,10 +111,11 @@ func (k *gateUp) gateAndUp(p pass, saved core.Tensor) []float32 {
 // of which backward makes the other gradients.
 func (k *gateUp) Backward(_ context.Context, c *core.Call) error {
 	return k.run(c, func(p pass) {
-		I, dy := c.Facts.Intermediate, c.Input("dy")
+		I, dy, all := c.Facts.Intermediate, c.Input("dy"), k.layers(p)
+		x := p.xOfBackward(c.Facts.Recompute)
 		var gu []float32
 		if c.Facts.Recompute {
-			gu = k.gateAndUp(p, core.Tensor{})
+			gu = k.gateAndUp(p, x, all, core.Tensor{})
 		} else if saved := c.Input("gate_up_out"); saved.DType == core.Float32 {
 			gu = saved.Float32s()
 		} else {
@@ -114,12 +123,16 @@ func (k *gateUp) Backward(_ context.Context, c *core.Call) error {
 			vector.Parallel(len(gu), grain, func(lo, hi int) { vector.Load(gu[lo:hi], saved, lo) })
 		}
 		d := vector.Grow(&k.d, p.T*2*I)
-		k.rows(p, func(t int, wide []float32) {
-			vector.Load(wide, dy, t*I)
+		k.rows(p, dy, func(t int, row []float32) {
 			of, to := gu[t*2*I:][:2*I], d[t*2*I:][:2*I]
-			vector.Stream(false).SwiGLUGrad(to[:I], to[I:], wide, of[:I], of[I:])
+			if row == nil {
+				row = dy.Float32s()[t*I:][:I]
+			} else {
+				vector.Load(row, dy, t*I)
+			}
+			vector.Stream(false).SwiGLUGrad(to[:I], to[I:], row, of[:I], of[I:])
 		})
 		m := p.Load(p.T, 2*I, func(dst []float32, from int) { copy(dst, d[from:]) })
-		p.store(p.backward(p.xOfBackward(false), k.layers(p, m)), p.T, "dx")
+		p.store(p.backward(x, beside(all, m)), p.T, "dx")
 	})
 }

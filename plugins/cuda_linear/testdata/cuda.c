@@ -1,8 +1,8 @@
 // A CUDA driver and a cuBLAS for tests, as one library: what cuda_linear calls of both, on memory of the host. Streams are
 // as late as they may be: what was asked for is done when somebody waits for it, and not before, so that whoever does not
 // wait reads what is not there yet, or overwrites what is still to be read. A thread without the context is refused, and new
-// memory holds NaN. With MEMORY, the device has so many bytes; with DEVICES, so many of it; with CALLS, products fail from
-// that one on, as on a device that is lost.
+// memory holds NaN. With MEMORY, the device has so many bytes; with DEVICES, there are so many; with CALLS, products fail
+// from that one on, as on a device that is lost; with COPIES, copies from that one on; with HANDLES, there is no cuBLAS.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,9 +103,12 @@ static void ask(stream *s, work w) {
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : DEVICES < 0 ? NO_DEVICE : SUCCESS; }
 int cuDeviceGetCount(int *n) { return *n = DEVICES, SUCCESS; }
 int cuDeviceGet(int *device, int i) { return *device = i, i < DEVICES ? SUCCESS : INVALID_VALUE; }
-int cuDeviceGetName(char *name, int room, int device) { return device ? INVALID_VALUE : (snprintf(name, room, "Test Device"), SUCCESS); }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = MEMORY, device ? INVALID_VALUE : SUCCESS; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = &current, device ? INVALID_VALUE : SUCCESS; }
+int cuDeviceGetName(char *name, int room, int device) {
+  return device ? INVALID_VALUE : (snprintf(name, room, "Test Device"), SUCCESS);
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  return *context = &current, device ? INVALID_VALUE : SUCCESS;
+}
 int cuCtxSetCurrent(void *context) { return current = context != NULL, SUCCESS; }
 int cuGetErrorName(int error, const char **name) {
   return *name = error == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_OF_A_TEST", SUCCESS;
@@ -189,8 +192,19 @@ int cuStreamSynchronize(stream *s) {
   LEAVE;
 }
 
+// copies counts a copy, and reports whether it fails.
+static int copies(void) {
+#ifdef COPIES
+  static int asked;
+  return ++asked >= COPIES;
+#else
+  return 0;
+#endif
+}
+
 int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, stream *s) {
   ENTER;
+  if (copies()) return pthread_mutex_unlock(&lock), INVALID_VALUE;
   if (!inside(to, bytes) || inside(from, bytes)) fail();
   ask(s, (work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
   LEAVE;
@@ -198,6 +212,7 @@ int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, stream *s) {
 
 int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, stream *s) {
   ENTER;
+  if (copies()) return pthread_mutex_unlock(&lock), INVALID_VALUE;
   if (inside(to, bytes) || !inside(from, bytes)) fail();
   ask(s, (work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
   LEAVE;
@@ -205,7 +220,11 @@ int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, stream *s) {
 
 static stream *blasStream;
 
+#ifdef HANDLES
+int cublasCreate_v2(void **handle) { return *handle = NULL, BLAS_EXECUTION_FAILED; }
+#else
 int cublasCreate_v2(void **handle) { return *handle = &blasStream, SUCCESS; }
+#endif
 int cublasGetProperty(int which, int *value) { return *value = which == 0 ? 13 : which, SUCCESS; }
 
 int cublasSetStream_v2(void *handle, stream *s) {
