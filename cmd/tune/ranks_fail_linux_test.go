@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,11 +178,7 @@ func TestAFullDiskOfTheFirstRankCostsNoCheckpoint(t *testing.T) {
 			full() // again, as a checkpoint that was removed meanwhile leaves room for another
 			return strings.Contains(r.text(), "no checkpoint was saved, the run goes on")
 		})
-		for _, pid := range rankProcess(t, r.mark, 0) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r.signal(0, syscall.SIGKILL)
 		r.ends("no space left on device")
 		if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
 			t.Fatal(err)
@@ -199,11 +196,7 @@ func TestAFullDiskAtTheEndOfRanksCostsNoModel(t *testing.T) {
 		r.until("a step", func() bool { return strings.Contains(r.text(), "loss") })
 		full()
 		for rank := range 2 {
-			for _, pid := range rankProcess(t, r.mark, rank) {
-				if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r.signal(rank, syscall.SIGINT)
 		}
 		r.ends("rank 0 ("+hostName(t)+"): ", "no space left on device", "the model is in "+filepath.Join(r.dir, "out-2"))
 		wantModel(t, filepath.Join(r.dir, "out-2"))
@@ -247,6 +240,17 @@ func TestAPluginOfOneRankFails(t *testing.T) {
 	}
 }
 
+// signal sends one to a rank. A process that is about to become a plugin of it looks like it for a moment, and may
+// have ended by then.
+func (r *rankRun) signal(rank int, s syscall.Signal) {
+	r.t.Helper()
+	for _, pid := range rankProcess(r.t, r.mark, rank) {
+		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // befall has something happen to the plugin of the second rank.
 func (r *rankRun) befall(what string) {
 	r.t.Helper()
@@ -266,11 +270,7 @@ func TestAPluginThatIsWrongOnOneRankIsTakenOffOnAll(t *testing.T) {
 		r.befall("wrong")
 		r.until("the end of the plugin's use", func() bool { return strings.Contains(r.text(), "is taken off") })
 		for rank := range 2 {
-			for _, pid := range rankProcess(t, r.mark, rank) {
-				if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r.signal(rank, syscall.SIGINT)
 		}
 		if err := r.cmd.Wait(); err != nil {
 			t.Fatalf("%v\n%s", err, r.text())
