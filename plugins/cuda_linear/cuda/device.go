@@ -141,16 +141,16 @@ func (d *Device) Do(work func(p *Pass)) (err error) {
 	d.passes++
 	p := &Pass{Device: d}
 	p.check("cuCtxSetCurrent", d.setCurrent.Call(d.context))
-	panics := true
-	defer func() { // also after a panic of the work, which the host's side of a plugin outlives
-		if panics {
+	done := false
+	defer func() {
+		if !done { // a panic, which a plugin's process outlives
 			p.add(errors.New("the work ended early"))
+			p.end()
 		}
-		p.end()
-		err = p.Err()
 	}()
 	work(p)
 	p.Flush()
-	panics = false
-	return nil
+	p.end()
+	done = true
+	return p.Err()
 }

@@ -86,6 +86,7 @@ func TestErrors(t *testing.T) {
 // TestAPanicLeavesNothingBehind: not what was to be kept, nor a slot or memory that nobody can use any more.
 func TestAPanicLeavesNothingBehind(t *testing.T) {
 	k := &keeper{d: device(t)}
+	k.d.Lost = func(err error) { t.Errorf("the device is lost by a panic: %v", err) }
 	x := core.FromFloat32([]float32{1, 2, 3, 4}, 1, 4)
 	x.Content = core.NewContent()
 	boom := func([]float32, int) { panic("boom") }

@@ -134,10 +134,10 @@ func (p pass) backward(x cuda.Matrix, all []layer) (dx cuda.Matrix) {
 	for i, l := range all {
 		p.Multiply(cuda.Product{M: p.T, N: p.D, K: l.rows, A: l.y, B: l.weight, C: dx, Alpha: 1, Accumulate: i > 0})
 	}
+	if p.Facts.Frozen {
+		return dx
+	}
 	for _, l := range all {
-		if p.Facts.Frozen {
-			break
-		}
 		dw := p.New(l.rows, p.D)
 		p.Multiply(cuda.Product{M: l.rows, N: p.D, K: p.T, A: l.y, TransA: true, B: x, C: dw, Alpha: 1})
 		p.store(dw, l.rows, "d"+l.name)
