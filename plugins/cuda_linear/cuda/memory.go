@@ -40,14 +40,13 @@ func (p *Pass) alloc(elems int) (memory, error) {
 	}
 	var free, total uint64
 	nothing := func() {}
-	for i, drop := range []func(){nothing, p.dropSpare, p.dropKept, nothing} {
-		drop()
+	for _, try := range []struct {
+		drop   func()
+		leaves bool // a part of the memory to others
+	}{{nothing, true}, {p.dropSpare, true}, {p.dropKept, true}, {nothing, false}} {
+		try.drop()
 		p.check("cuMemGetInfo", p.memInfo.Call(uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total))))
-		left := total / reserve
-		if i == 3 {
-			left = 0
-		}
-		if free < uint64(m.bytes)+left {
+		if try.leaves && free < uint64(m.bytes)+total/reserve {
 			continue
 		}
 		result := p.driver.alloc.Call(uintptr(unsafe.Pointer(&m.at)), uintptr(m.bytes))
@@ -93,7 +92,7 @@ const most = 3
 // kept is a matrix on the device that is made of inputs of calls.
 type kept struct {
 	memory   memory
-	contents [most]uint64 // of the inputs; zero for nothing yet
+	contents [most]uint64 // of the inputs; zero after a pass that failed
 	pass     uint64       // when it was last asked for
 }
 
