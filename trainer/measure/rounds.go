@@ -22,10 +22,9 @@ type probe interface {
 	Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error)
 }
 
-// rounds runs both ways in turn and returns medians of the op's time. What the neighbours
-// of the kernel take longer than those of the plain forward counts as the kernel's time:
-// by the fastest runs of both, because a loss that the kernel causes is in all of them,
-// and what else the machine does is not.
+// rounds runs both ways in turn and returns medians of the op's time. What the neighbours of the kernel take longer
+// than those of the plain forward counts as the kernel's time, if both their fastest runs and their medians say so: a
+// loss that the kernel causes is in all of them. What else the machine does is in some, and may spare one of one way.
 func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
 	var op, beside [2][]time.Duration // plain, kernel
 	var start time.Time
@@ -47,7 +46,7 @@ func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
 			break
 		}
 	}
-	lost := slices.Min(beside[1]) - slices.Min(beside[0])
+	lost := min(slices.Min(beside[1])-slices.Min(beside[0]), median(beside[1])-median(beside[0]))
 	return core.Measurement{Plain: median(op[0]), Kernel: median(op[1]) + max(0, lost)}, nil
 }
 
