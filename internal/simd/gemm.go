@@ -1,7 +1,6 @@
 package simd
 
 import (
-	"sync"
 	"sync/atomic"
 )
 
@@ -60,7 +59,7 @@ type Product struct {
 // those of the experts of a layer, keep all cores busy. With K = 0 the sum is empty:
 // C becomes zero, or stays as it is when accumulating.
 func Multiply(products ...Product) {
-	m := multiplications.Get().(*multiplication)
+	m := multiplications.get()
 	m.products = append(m.products[:0], products...)
 	for i := range m.products {
 		m.products[i].check()
@@ -71,7 +70,7 @@ func Multiply(products ...Product) {
 	m.next.Store(0)
 	run(workers, m.work)
 	clear(m.products) // they hold on to the operands
-	multiplications.Put(m)
+	multiplications.put(m)
 }
 
 // multiplication is one call of Multiply. They are used again, so that a call allocates
@@ -84,7 +83,7 @@ type multiplication struct {
 	work     func(worker int)
 }
 
-var multiplications = sync.Pool{New: func() any {
+var multiplications = stock[multiplication]{make: func() *multiplication {
 	m := &multiplication{}
 	m.work = func(int) { m.compute() }
 	return m
@@ -92,8 +91,8 @@ var multiplications = sync.Pool{New: func() any {
 
 // compute takes tiles until there are none.
 func (m *multiplication) compute() {
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
+	s := scratches.get()
+	defer scratches.put(s)
 	for i := m.next.Add(1) - 1; i < int64(len(m.tiles)); i = m.next.Add(1) - 1 {
 		m.tiles[i].compute(m.kernel, s)
 	}

@@ -106,8 +106,8 @@ func (s *Strip) check(p *Panels, k, cols int) {
 
 // edge computes a block of which only the first columns belong to c.
 func (s *Strip) edge(kernel *gemmKernel, i, j, rows, k int, a *float32, lane, step int, b *float32) {
-	room := scratches.Get().(*scratch)
-	defer scratches.Put(room)
+	room := scratches.get()
+	defer scratches.put(room)
 	kernel.loose(rows, k, a, lane, step, b, &room.block[0], kernel.cols, false)
 	store(s.C[i*s.StrideC+j-s.N0:], s.StrideC, room.block[:], kernel.cols, rows, s.N1-j, s.Accumulate)
 }

@@ -1,9 +1,6 @@
 package simd
 
-import (
-	"sync"
-	"unsafe"
-)
+import "unsafe"
 
 // gemmKernel is one implementation of the innermost part of a product and the shape of
 // the packed panels that it reads.
@@ -62,7 +59,7 @@ type scratch struct {
 	eight [8 * 64]float32           // rows of c that were, to be added
 }
 
-var scratches = sync.Pool{New: func() any {
+var scratches = stock[scratch]{make: func() *scratch {
 	return &scratch{a: aligned(blockM / 3 * panelPitch(4*tileK)), b: aligned(roomB)}
 }}
 

@@ -71,7 +71,7 @@ func packTiles(lanes, k int, x Matrix, along, right bool) *Tiles {
 		b.room(aligned(b.size()), make([]tileRange, b.panels()))
 		t.blocks = append(t.blocks, b)
 	}
-	m := tileMultiplications.Get().(*tileMultiplication)
+	m := tileMultiplications.get()
 	defer m.free()
 	for i := range t.blocks {
 		m.cutPack(&t.blocks[i])
@@ -105,32 +105,22 @@ func MultiplyTiles(products ...TileProduct) {
 		products[i].check()
 		work += products[i].work()
 	}
-	var others []Product
-	var onTiles []TileProduct
+	m := tileMultiplications.get()
+	defer m.free()
 	for i := range products {
 		p := &products[i]
-		if tiles() != nil && p.pays(work) {
-			onTiles = append(onTiles, *p)
+		if m.unit != nil && p.pays(work) {
+			m.products = append(m.products, *p)
 			continue
 		}
 		q := p.Product
 		q.Dots = false
-		others = append(others, q)
+		m.others = append(m.others, q)
 	}
-	if len(others) > 0 {
-		Multiply(others...)
+	if len(m.others) > 0 {
+		Multiply(m.others...)
 	}
-	multiplyOnTiles(onTiles)
-}
-
-// multiplyOnTiles computes products, none of which is empty, on tiles.
-func multiplyOnTiles(products []TileProduct) {
-	if len(products) > 0 {
-		m := tileMultiplications.Get().(*tileMultiplication)
-		defer m.free()
-		m.products = append(m.products, products...)
-		m.multiply()
-	}
+	m.multiply()
 }
 
 // Pays reports whether tiles make a product faster that is computed by itself, where there are any.

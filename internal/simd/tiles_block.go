@@ -1,19 +1,17 @@
 package simd
 
-import (
-	"sync"
-	"unsafe"
-)
+import "unsafe"
 
 // tileScratch holds what one goroutine needs for its tiles.
 type tileScratch struct {
 	wide, turned []float32 // rows of an operand, widened, and then transposed
 	extremes     [panelsAtOnce][32]uint32
+	plan         splitPlan // of what is packed now: on the stack it would be garbage, as the kernels are variables
 	room         []float32 // for the kernels: the sums of a block, and the sizes of tiles
 	rows         int       // that the sizes are for
 }
 
-var tileScratches = sync.Pool{New: func() any {
+var tileScratches = stock[tileScratch]{make: func() *tileScratch {
 	return &tileScratch{wide: aligned(tileRows * tileK), turned: aligned(tileRows * tileK),
 		room: aligned(4*tileFloats + 16)}
 }}
@@ -123,8 +121,8 @@ func (x *tileStrip) ordinarily(i, j, end int) {
 	p := &Product{M: rows, N: cols, K: x.kn, A: x.p.A.part(row, x.k0, x.p.TransA), TransA: x.p.TransA,
 		B: x.p.B.part(x.k0, col, x.p.TransB), TransB: x.p.TransB, C: x.p.C[row*x.p.StrideC+col:], StrideC: x.p.StrideC,
 		Accumulate: x.adds()}
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
+	s := scratches.get()
+	defer scratches.put(s)
 	tile{p, 0, rows, 0, cols}.compute(active.gemm, s)
 }
 

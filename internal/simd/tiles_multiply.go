@@ -1,7 +1,6 @@
 package simd
 
 import (
-	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -45,9 +44,12 @@ type tileTask struct {
 type tileMultiplication struct {
 	unit     *tileUnit
 	products []TileProduct
+	others   []Product     // not for tiles
 	blocks   [][]tileBlock // of each product, in the order in which they add to c
-	packs    []tilePack    // those that all goroutines share
-	data     []float32     // of packs
+	cuts     []tileBlock   // where they lie
+	batch    []*tileBlock
+	packs    []tilePack // those that all goroutines share
+	data     []float32  // of packs
 	ranges   []tileRange
 	tasks    []tileTask
 	strips   []tileStrips // of each goroutine
@@ -55,7 +57,7 @@ type tileMultiplication struct {
 	work     func(worker int)
 }
 
-var tileMultiplications = sync.Pool{New: func() any {
+var tileMultiplications = stock[tileMultiplication]{make: func() *tileMultiplication {
 	m := &tileMultiplication{unit: tiles()}
 	m.work = m.compute
 	return m
@@ -64,22 +66,28 @@ var tileMultiplications = sync.Pool{New: func() any {
 // free gives the multiplication back without what it holds on to.
 func (m *tileMultiplication) free() {
 	clear(m.products)
+	clear(m.others)
 	clear(m.blocks)
+	clear(m.cuts)
+	clear(m.batch[:cap(m.batch)])
 	clear(m.packs)
 	clear(m.tasks[:cap(m.tasks)])
 	for i := range m.strips {
 		m.strips[i].pack = tilePack{}
 	}
-	m.products, m.blocks, m.packs, m.tasks = m.products[:0], m.blocks[:0], m.packs[:0], m.tasks[:0]
-	tileMultiplications.Put(m)
+	m.products, m.others, m.blocks, m.cuts = m.products[:0], m.others[:0], m.blocks[:0], m.cuts[:0]
+	m.packs, m.tasks = m.packs[:0], m.tasks[:0]
+	tileMultiplications.put(m)
 }
 
 // multiply computes the products in rounds: in each, the next block of every product.
 func (m *tileMultiplication) multiply() {
 	for i := range m.products {
-		m.blocks = append(m.blocks, m.products[i].blocks())
+		before := len(m.cuts)
+		m.cuts = m.products[i].blocks(m.cuts)
+		m.blocks = append(m.blocks, m.cuts[before:])
 	}
-	var batch []*tileBlock
+	batch := m.batch[:0]
 	for round, more := 0, true; more; round++ {
 		rows := 0
 		for _, blocks := range m.blocks {
@@ -101,6 +109,7 @@ func (m *tileMultiplication) multiply() {
 			batch = batch[:0]
 		}
 	}
+	m.batch = batch
 }
 
 // findTwin looks for a block whose left operand need not be packed again.
@@ -123,10 +132,9 @@ func (x Matrix) same(y Matrix) bool {
 		unsafe.SliceData(x.Int8) == unsafe.SliceData(y.Int8) && unsafe.SliceData(x.Scale) == unsafe.SliceData(y.Scale)
 }
 
-// blocks cuts a product. Where it is cut depends on its sizes alone.
-func (p *TileProduct) blocks() []tileBlock {
+// blocks appends the blocks of a product. Where it is cut depends on its sizes alone.
+func (p *TileProduct) blocks(all []tileBlock) []tileBlock {
 	step := tileStep(p.K)
-	var all []tileBlock
 	for k0 := 0; k0 < p.K; k0 += step {
 		for i := 0; i < p.M; i += blockRows {
 			all = append(all, tileBlock{p: p, i0: i, i1: min(i+blockRows, p.M), k0: k0, kn: min(step, p.K-k0)})
@@ -227,8 +235,8 @@ func (m *tileMultiplication) run() {
 
 // compute does tasks, and then helps with those that others have begun.
 func (m *tileMultiplication) compute(worker int) {
-	s := tileScratches.Get().(*tileScratch)
-	defer tileScratches.Put(s)
+	s := tileScratches.get()
+	defer tileScratches.put(s)
 	for i := m.next.Add(1) - 1; i < int64(len(m.tasks)); i = m.next.Add(1) - 1 {
 		t := &m.tasks[i]
 		if t.pack != nil {

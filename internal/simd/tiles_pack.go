@@ -117,25 +117,25 @@ func (t *tilePack) pack(u *tileUnit, s *tileScratch, from, to int) {
 // packAlong packs n lanes, rows of the stored matrix, for a half of a panel.
 func (t *tilePack) packAlong(u *tileUnit, s *tileScratch, panel, half, lane, n int, extremes *[32]uint32) {
 	src := t.source(s, lane, n, t.k0, t.kn, t.right)
-	full := t.kn / tileDepth
+	full, plan := t.kn/tileDepth, &s.plan
 	if !t.right {
-		plan := splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileDepth * src.size, tile: t.tileBytes(),
+		*plan = splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileDepth * src.size, tile: t.tileBytes(),
 			ahead: 4 * tileDepth * src.size}
 		plan.along(n, tileDepth)
-		src.split(u, t.at(panel, 0), half, full, &plan, extremes)
+		src.split(u, t.at(panel, 0), half, full, plan, extremes)
 		if rest := t.kn % tileDepth; rest > 0 {
 			plan.along(n, rest)
-			src.skip(full*plan.next).split(u, t.at(panel, full), half, 1, &plan, extremes)
+			src.skip(full*plan.next).split(u, t.at(panel, full), half, 1, plan, extremes)
 		}
 		return
 	}
 	src = t.turn(s, src, n, t.kn, tileRows)
-	plan := splitPlan{stride: src.stride, odd: tileRows * src.stride, next: tileDepth * src.stride, tile: t.tileBytes()}
+	*plan = splitPlan{stride: src.stride, odd: tileRows * src.stride, next: tileDepth * src.stride, tile: t.tileBytes()}
 	plan.across(n, tileDepth)
-	src.split(u, t.at(panel, 0), half, full, &plan, extremes)
+	src.split(u, t.at(panel, 0), half, full, plan, extremes)
 	if rest := t.kn % tileDepth; rest > 0 {
 		plan.across(n, rest)
-		src.skip(full*plan.next).split(u, t.at(panel, full), half, 1, &plan, extremes)
+		src.skip(full*plan.next).split(u, t.at(panel, full), half, 1, plan, extremes)
 	}
 }
 
@@ -146,26 +146,26 @@ func (t *tilePack) packAcross(u *tileUnit, s *tileScratch, step, from, to int) {
 	lane0 := from * tileLanes
 	lanes := min(to*tileLanes, t.lanes) - lane0
 	src := t.source(s, t.k0+k, kn, t.lane0+lane0, lanes, !t.right)
-	var plan splitPlan
+	plan := &s.plan
 	var kind func(p *splitPlan, lanes, k int)
 	if t.right {
-		plan = splitPlan{stride: src.stride, odd: tileRows * src.stride, next: tileRows * src.size,
+		*plan = splitPlan{stride: src.stride, odd: tileRows * src.stride, next: tileRows * src.size,
 			ahead: tileDepth * src.stride} // rows are too far apart to be guessed
 		kind = (*splitPlan).across
 	} else {
 		src = t.turn(s, src, kn, lanes, tileDepth)
-		plan = splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileRows * src.stride}
+		*plan = splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileRows * src.stride}
 		kind = (*splitPlan).along
 	}
 	plan.tile = 4 * tileFloats
-	kind(&plan, tileRows, kn)
+	kind(plan, tileRows, kn)
 	for lane := 0; lane < lanes; lane += tileLanes {
 		p, n := lane/tileLanes, min(tileLanes, lanes-lane)
-		src.split(u, t.at(from+p, step), 0, n/tileRows, &plan, &s.extremes[p])
+		src.split(u, t.at(from+p, step), 0, n/tileRows, plan, &s.extremes[p])
 		src = src.skip(n / tileRows * plan.next)
 		if rest := n % tileRows; rest > 0 {
-			kind(&plan, rest, kn)
-			src.split(u, t.at(from+p, step), n/tileRows, 1, &plan, &s.extremes[p])
+			kind(plan, rest, kn)
+			src.split(u, t.at(from+p, step), n/tileRows, 1, plan, &s.extremes[p])
 		}
 	}
 }

@@ -15,6 +15,14 @@ func needTiles(t testing.TB) {
 	}
 }
 
+// multiplyOnTiles computes products on tiles that MultiplyTiles would not, too.
+func multiplyOnTiles(products []TileProduct) {
+	m := tileMultiplications.get()
+	defer m.free()
+	m.products = append(m.products, products...)
+	m.multiply()
+}
+
 // tileSizes are rows, columns and the inner dimension around the sizes of tiles and of the blocks of
 // them, and larger than what is packed at a time.
 func tileSizes() [][3]int {

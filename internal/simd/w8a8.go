@@ -2,7 +2,6 @@ package simd
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 )
 
@@ -32,7 +31,7 @@ func MultiplyW8A8(layers ...*W8A8) {
 			panic("simd: a slice of a product in int8 is shorter than its sizes say")
 		}
 	}
-	m := w8a8s.Get().(*w8a8)
+	m := w8a8s.get()
 	for i, p := range layers {
 		m.p = p
 		if i == 0 {
@@ -42,7 +41,7 @@ func MultiplyW8A8(layers ...*W8A8) {
 		m.spread()
 	}
 	m.p = nil
-	w8a8s.Put(m)
+	w8a8s.put(m)
 }
 
 // grainInt8 is how many bytes of a weight make it worth another thread, and pieceInt8 the most that a thread takes at a
@@ -79,7 +78,7 @@ func (r *quantised) grow(rows, k int) {
 	r.q, r.sums, r.scales = r.q[:rows*k], r.sums[:rows], r.scales[:rows]
 }
 
-var w8a8s = sync.Pool{New: func() any {
+var w8a8s = stock[w8a8]{make: func() *w8a8 {
 	m := &w8a8{}
 	m.quantise = m.quantiseRows
 	m.take = m.pieces

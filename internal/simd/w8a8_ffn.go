@@ -1,7 +1,5 @@
 package simd
 
-import "sync"
-
 // W8A8FFN is a feed-forward block that multiplies int8 by int8, the op shared_expert_ffn:
 // y = down(silu(gate x) * (up x)), in which x and what down multiplies become int8 a row at a time. It computes what three
 // W8A8 with swiglu between them do, to the bit.
@@ -20,7 +18,7 @@ func (p *W8A8FFN) Multiply() {
 		len(p.GateScale) < p.I || len(p.UpScale) < p.I || len(p.DownScale) < p.D {
 		panic("simd: a slice of a feed-forward block in int8 is shorter than its sizes say")
 	}
-	f := w8a8FFNs.Get().(*w8a8FFN)
+	f := w8a8FFNs.get()
 	if n := p.M * p.I; cap(f.h) < n {
 		f.h, f.u = make([]float32, n), make([]float32, n)
 	}
@@ -39,7 +37,7 @@ func (p *W8A8FFN) Multiply() {
 	Parallel(p.M, max(1, grainInt8/p.I), f.quantiseH)
 	Parallel(p.D, max(1, grainInt8/p.I), f.columns)
 	f.products, f.up.quantised = [3]W8A8{}, quantised{}
-	w8a8FFNs.Put(f)
+	w8a8FFNs.put(f)
 }
 
 // w8a8FFN is what a block needs beside its operands.
@@ -50,7 +48,7 @@ type w8a8FFN struct {
 	quantiseX, hidden, quantiseH, columns func(lo, hi int)
 }
 
-var w8a8FFNs = sync.Pool{New: func() any {
+var w8a8FFNs = stock[w8a8FFN]{make: func() *w8a8FFN {
 	f := &w8a8FFN{}
 	f.quantiseX, f.hidden = f.gate.quantiseRows, f.hiddenColumns
 	f.quantiseH, f.columns = f.down.quantiseRows, f.down.columns
