@@ -28,9 +28,10 @@ func answerDoorbell(s *server) error {
 		return fmt.Errorf("transport: control memory: %w", err)
 	}
 	bells, spinner := wire.NewBells(view.Bytes()), &wire.Spinner{Limit: spin}
+	thread := bells.Offer()
 	greet("unix", "-", wire.GreetDoorbell, "")
 	for calls, number := uint32(1), bells.Replied(); ; calls++ {
-		number = bells.AwaitRequest(number, spinner)
+		number = bells.AwaitRequest(number, spinner, thread)
 		var a wire.Answer
 		if kind, text := bells.Request(); kind == wire.Call {
 			a = s.called(context.Background(), bells.Record())

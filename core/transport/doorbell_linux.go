@@ -21,6 +21,8 @@ type doorbell struct {
 	wire.Bells
 	spin    wire.Spinner
 	number  uint32 // of the latest request
+	thread  int    // of the plugin, that can be put onto the core of who calls; 0 for none
+	deafen  func() // ends that the host's threads are woken when the plugin has done
 	waiting bool   // wait has been called for this request
 	early   bool   // there was a reply before the request
 }
@@ -34,8 +36,9 @@ func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return &doorbell{control: control, life: life, Bells: wire.NewBells(control.Bytes()),
-		spin: wire.Spinner{Limit: spin}}, control.File(), nil
+	bells := wire.NewBells(control.Bytes())
+	return &doorbell{control: control, life: life, Bells: bells, spin: wire.Spinner{Limit: spin},
+		deafen: bells.Listen()}, control.File(), nil
 }
 
 // share passes a descriptor of the region over the lifeline: a writable one to the
@@ -57,13 +60,27 @@ func (d *doorbell) forget(ctx context.Context, region uint32) error {
 
 func (d *doorbell) record() []byte { return d.Record() }
 
-func (d *doorbell) start(int) { d.send(wire.Call, 0) }
+// meet takes note of what the process with that number has offered, if it is its own.
+func (d *doorbell) meet(process int) {
+	thread := d.Offered()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", process, thread)); err == nil {
+		d.thread = thread
+	}
+}
+
+func (d *doorbell) start(int) {
+	thread := 0
+	if d.spin.Idle() {
+		thread = d.thread
+	}
+	d.send(wire.Call, 0, thread)
+}
 
 func (d *doorbell) ask(kind wire.Kind, text []byte) error {
 	if len(text) > wire.MaxRecord {
 		return fmt.Errorf("transport: a request of %d bytes, at most %d fit", len(text), wire.MaxRecord)
 	}
-	d.send(kind, copy(d.record(), text))
+	d.send(kind, copy(d.record(), text), 0)
 	return nil
 }
 
@@ -79,12 +96,12 @@ func (d *doorbell) hangUp(ended <-chan struct{}, grace time.Duration) error {
 	return err
 }
 
-// send rings for a request that is in place.
-func (d *doorbell) send(kind wire.Kind, length int) {
+// send rings for a request that is in place; see wire.Bells.Ask.
+func (d *doorbell) send(kind wire.Kind, length, thread int) {
 	d.early = d.Replied() != d.number
 	d.number++
 	d.waiting = false
-	d.Ask(d.number, kind, length)
+	d.Ask(d.number, kind, length, thread)
 }
 
 func (d *doorbell) wait(limit time.Duration) (answer, bool) {
@@ -103,7 +120,10 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 	return answer{Answer: d.Answer()}, true
 }
 
-func (d *doorbell) close() error { return d.control.Close() }
+func (d *doorbell) close() error {
+	d.deafen()
+	return d.control.Close()
+}
 
 // pass sends the descriptor of a region to the plugin and waits until it is mapped.
 func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int64, writable bool) error {

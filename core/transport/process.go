@@ -154,6 +154,9 @@ func (p *process) connect() error {
 	} else if p.client.Protocol() != wire.GreetDoorbell {
 		return errNoRPCHere
 	}
+	if bell, ok := p.link.(interface{ meet(process int) }); ok && p.opts.MaxCPUs == 0 {
+		bell.meet(p.cmd.Process.Pid)
+	}
 	p.control = control{p.link, p.gone}
 	return p.request("its kernels", func(ctx context.Context) (err error) {
 		p.about, err = p.control.describe(ctx)

@@ -15,5 +15,5 @@ func staysAtTheDoorbell() {
 	}
 	bells := wire.NewBells(view.Bytes())
 	greetAs(ProtocolVersion)
-	bells.Give(bells.AwaitRequest(0, &wire.Spinner{}), wire.Answer{Text: staying})
+	bells.Give(bells.AwaitRequest(0, &wire.Spinner{}, nil), wire.Answer{Text: staying})
 }

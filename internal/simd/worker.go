@@ -34,10 +34,13 @@ func spin(limit time.Duration, ready, enough func() bool, yield func()) bool {
 	return ready()
 }
 
-// yield lets whatever else there is to do go first, in other processes too. A goroutine that is locked to its thread
-// should not call it again and again: Go's scheduler puts the thread to sleep, and has another one wake it.
+// yield lets whatever else there is to do go first, in other processes too. Goroutines that are locked to their threads,
+// as all are that compute in a plugin, let other threads go first, and not other goroutines: for that, Go's scheduler
+// would put the thread to sleep, and have another one wake it.
 func yield() {
-	runtime.Gosched()
+	if !sched.Coarse() {
+		runtime.Gosched()
+	}
 	sched.Yield()
 }
 

@@ -21,6 +21,8 @@ type worker struct {
 	given  uint32 // the number of the task that there is, 0 for none
 	last   uint32 // the number of the last one
 	asleep uint32
+
+	gaveWay time.Time
 }
 
 // idle are the workers without a task; who has just become idle comes last.
@@ -87,25 +89,49 @@ func (w *worker) free() {
 	idle.Unlock()
 }
 
-// next waits for a task that nobody takes back, first awake, then asleep; it returns nil if none comes.
+// next waits for a task that nobody takes back, first awake, then asleep; it returns nil if none comes. When another
+// process comes next, it hands its core over to that, and is awake again when it is handed back.
 func (w *worker) next() task {
 	there := func() bool { return atomic.LoadUint32(&w.given) != 0 }
-	rests := sched.Rests()
 	for {
-		if !spin(awake, there, func() bool { return sched.Rests() != rests }, sched.Yield) {
-			runtime.Gosched() // once: whoever else there is would wait for a processor until the sleep is over
-			atomic.StoreUint32(&w.asleep, 1)
-			for start := time.Now(); !there(); {
-				sched.Wait(&w.given, 0, patience)
-				if !there() && time.Since(start) >= patience && w.leave() {
-					return nil
-				}
+		rests := sched.Rests()
+		rested := func() bool { return sched.Rests() != rests }
+		if !spin(awake, there, rested, sched.Yield) {
+			if rested() {
+				sched.HandOver()
 			}
-			atomic.StoreUint32(&w.asleep, 0)
+			if w.sleep(there) {
+				return nil
+			}
 		}
 		if n := atomic.LoadUint32(&w.given); n != 0 && atomic.CompareAndSwapUint32(&w.given, n, 0) {
 			return w.task
 		}
+	}
+}
+
+// sleep sleeps until there is a task or the core is handed back. It reports whether the worker has left, as neither came.
+func (w *worker) sleep(there func() bool) (left bool) {
+	w.giveWay()
+	atomic.StoreUint32(&w.asleep, 1)
+	defer atomic.StoreUint32(&w.asleep, 0)
+	for start := time.Now(); !there(); {
+		if sched.Sleep(&w.given, 0, patience) {
+			return false
+		}
+		if !there() && time.Since(start) >= patience && w.leave() {
+			return true
+		}
+	}
+	return false
+}
+
+// giveWay lets other goroutines go first, which would wait for a processor until a sleep that Go's scheduler is not
+// told of is over, as long as a slice: they need not have it more often than that.
+func (w *worker) giveWay() {
+	if !sched.Coarse() && time.Since(w.gaveWay) > sched.Slice {
+		w.gaveWay = time.Now()
+		runtime.Gosched()
 	}
 }
 

@@ -3,6 +3,7 @@ package simd
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/internal/os/sched"
 )
@@ -59,5 +60,29 @@ func TestATaskIsBegunOrTakenBack(t *testing.T) {
 	}
 	if n := begun.Load() + back.Load(); n != 2000 {
 		t.Errorf("%d tasks, want 2000: %d were begun, %d taken back", n, begun.Load(), back.Load())
+	}
+}
+
+// TestWorkersThatAreHandedACoreTakeTasks has the process take turns with itself: workers rest, wake each other, sleep and
+// are woken, with a task on its way to them at any of these moments.
+func TestWorkersThatAreHandedACoreTakeTasks(t *testing.T) {
+	SetThreads(3)
+	defer SetThreads(0)
+	var word uint32
+	defer sched.Listen(&word)()
+	defer sched.RestFor(nil)
+	var sum atomic.Int64
+	for n := range 3000 {
+		Parallel(3, 1, func(lo, hi int) { sum.Add(int64(hi - lo)) })
+		sched.RestFor(&word)
+		if n%3 == 0 {
+			sched.HandOver()
+		}
+		if n%100 == 0 {
+			time.Sleep(2 * awake) // they sleep
+		}
+	}
+	if sum.Load() != 3*3000 {
+		t.Errorf("%d parts were done, want %d", sum.Load(), 3*3000)
 	}
 }

@@ -12,13 +12,15 @@ import (
 // plugin for answers.
 type Bells struct {
 	request, reply, pluginAsleep, hostAsleep *uint32
+	pluginIdle, hostIdle                     *uint32
 	mem                                      []byte
 }
 
 // NewBells finds the bells in control memory, which both sides have mapped.
 func NewBells(mem []byte) Bells {
 	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
-	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), mem}
+	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), at(OffPluginIdle), at(OffHostIdle),
+		mem}
 }
 
 // Record is where the record of a call lies, or the text of another request.
@@ -27,17 +29,49 @@ func (b Bells) Record() []byte { return b.mem[OffRecord:] }
 // Replied is the number of the latest answer.
 func (b Bells) Replied() uint32 { return atomic.LoadUint32(b.reply) }
 
-// Ask rings for a request that is in place. The length is that of its text, 0 for a call.
-func (b Bells) Ask(number uint32, kind Kind, length int) {
+// Ask rings for a request that is in place. The length is that of its text, 0 for a call. The plugin's thread, if it
+// is not 0, is asleep and knows how to run here, on the caller's core, which the caller leaves to it.
+func (b Bells) Ask(number uint32, kind Kind, length, thread int) {
 	Order.PutUint32(b.mem[OffKind:], uint32(kind))
 	Order.PutUint32(b.mem[OffTextLength:], uint32(length))
-	sched.Rest()
+	here := uint32(0)
+	var next *uint32
+	if thread != 0 && atomic.LoadUint32(b.pluginAsleep) != 0 && sched.PutHere(thread) {
+		here, next = 1, b.pluginIdle
+	}
+	Order.PutUint32(b.mem[OffHere:], here)
+	sched.RestFor(next)
 	ring(b.request, b.pluginAsleep, number)
 }
 
-// AwaitRequest waits until there is a request other than old, and returns its number.
-func (b Bells) AwaitRequest(old uint32, spin *Spinner) uint32 {
-	return await(b.request, b.pluginAsleep, old, spin, 0)
+// Offer locks the goroutine to its thread, which is to wait for requests of the plugin, and says that it may be put
+// onto the host's core for one. It offers none that would have to stay there.
+func (b Bells) Offer() *sched.Thread {
+	t := sched.ThisThread()
+	if t.Anywhere() {
+		Order.PutUint32(b.mem[OffPluginThread:], uint32(t.Number()))
+		sched.Listen(b.pluginIdle)
+	}
+	return &t
+}
+
+// Listen has the host's idle threads woken when the plugin hands its cores back, until stop is called.
+func (b Bells) Listen() (stop func()) { return sched.Listen(b.hostIdle) }
+
+// Offered is the number of that thread, or 0.
+func (b Bells) Offered() int { return int(int32(Order.Uint32(b.mem[OffPluginThread:]))) }
+
+// here reports whether the latest request put the plugin's thread onto the host's core.
+func (b Bells) here() bool { return Order.Uint32(b.mem[OffHere:]) == 1 }
+
+// AwaitRequest waits until there is a request other than old, and returns its number. The thread, if it is not nil, is
+// the calling one, which was offered.
+func (b Bells) AwaitRequest(old uint32, spin *Spinner, t *sched.Thread) uint32 {
+	number := await(b.request, b.pluginAsleep, old, spin, 0)
+	if t != nil && b.here() {
+		t.Anywhere() // threads that it starts have its cores, and what it does may take long
+	}
+	return number
 }
 
 // Request is what the latest request asks for. A call has a record and no text.
@@ -53,7 +87,11 @@ func (b Bells) Give(number uint32, a Answer) {
 	Order.PutUint32(b.mem[OffStatus:], uint32(a.Status))
 	Order.PutUint32(b.mem[OffAnswerLength:], uint32(copy(b.mem[OffAnswer:OffRecord], a.Text)))
 	Order.PutUint64(b.mem[OffBusy:], uint64(a.Busy))
-	sched.Rest()
+	var next *uint32
+	if b.here() {
+		next = b.hostIdle
+	}
+	sched.RestFor(next)
 	ring(b.reply, b.hostAsleep, number)
 }
 
@@ -112,14 +150,20 @@ const (
 	spinRetry  = 64 // but try every so many waits
 )
 
+// Idle reports whether the next wait is asleep from its beginning.
+func (s *Spinner) Idle() bool {
+	next := s.misses + 1
+	return s.Limit <= 0 || next > spinMisses && next%spinRetry != 0
+}
+
 // on looks at the word until it is no longer old or the time is over, and returns it.
 func (s *Spinner) on(word *uint32, old uint32) uint32 {
 	v := atomic.LoadUint32(word)
 	if v != old || s.Limit <= 0 {
 		return v
 	}
-	s.misses++
-	if s.misses > spinMisses && s.misses%spinRetry != 0 {
+	idle := s.Idle()
+	if s.misses++; idle {
 		return v
 	}
 	// Asking for the time costs more than a look.

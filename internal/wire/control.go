@@ -7,9 +7,13 @@ package wire
 //	0       4     number of the latest request, written by the host
 //	4       4     what the request is, a Kind; written before the number
 //	8       4     length of the request's text, 0 for a call
+//	12      4     1 if the plugin's thread runs on the host's core alone, until it frees itself
 //	64      4     number of the latest reply, written by the plugin
 //	128     4     1 while the plugin sleeps on the request
+//	132     4     number of the plugin's thread that sleeps there, if it frees itself; or 0
+//	136     4     0; where idle threads of the plugin sleep
 //	192     4     1 while the host sleeps on the reply
+//	200     4     0; where idle threads of the host sleep
 //	256     4     Status of the reply
 //	260     4     length of the reply's text
 //	264     8     nanoseconds that the kernel ran
@@ -19,9 +23,13 @@ const (
 	OffRequest      = 0
 	OffKind         = 4
 	OffTextLength   = 8
+	OffHere         = 12
 	OffReply        = 64
 	OffPluginAsleep = 128
+	OffPluginThread = 132
+	OffPluginIdle   = 136
 	OffHostAsleep   = 192
+	OffHostIdle     = 200
 	OffStatus       = 256
 	OffAnswerLength = 260
 	OffBusy         = 264

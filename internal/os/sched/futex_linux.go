@@ -23,7 +23,7 @@ const (
 // has one processor less until the sleep is over, or a signal of its own ends it. Where timers are late anyway,
 // the monitor is cheap.
 func Wait(word *uint32, old uint32, d time.Duration) {
-	if d > 0 && !lateTimers() {
+	if hidden(d) {
 		limit := unix.NsecToTimespec(int64(min(d, Slice)))
 		unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old),
 			uintptr(unsafe.Pointer(&limit)), 0, 0)
@@ -38,8 +38,11 @@ func Wait(word *uint32, old uint32, d time.Duration) {
 		0)
 }
 
-// lateTimers reports whether the process was started under CoarseTimers.
-var lateTimers = sync.OnceValue(func() bool {
+// hidden reports whether Go's scheduler is not told of a sleep with that limit.
+func hidden(d time.Duration) bool { return d > 0 && !Coarse() }
+
+// Coarse reports whether the process was started under CoarseTimers, as plugins are.
+var Coarse = sync.OnceValue(func() bool {
 	late, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	return err == nil && late >= int(slack)
 })

@@ -22,6 +22,7 @@ type Thread struct {
 
 // ThisThread locks the goroutine to its thread, which it returns, until Free.
 func ThisThread() Thread {
+	cores() // before any thread is kept off one
 	runtime.LockOSThread()
 	return Thread{unix.Gettid(), -1}
 }
