@@ -36,9 +36,8 @@ func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error
 	if err != nil {
 		return nil, nil, err
 	}
-	bells := wire.NewBells(control.Bytes())
-	return &doorbell{control: control, life: life, Bells: bells, spin: wire.Spinner{Limit: spin},
-		deafen: bells.Listen()}, control.File(), nil
+	return &doorbell{control: control, life: life, Bells: wire.NewBells(control.Bytes()),
+		spin: wire.Spinner{Limit: spin}, deafen: func() {}}, control.File(), nil
 }
 
 // share passes a descriptor of the region over the lifeline: a writable one to the
@@ -64,7 +63,7 @@ func (d *doorbell) record() []byte { return d.Record() }
 func (d *doorbell) meet(process int) {
 	thread := d.Offered()
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", process, thread)); err == nil {
-		d.thread = thread
+		d.thread, d.deafen = thread, d.Listen()
 	}
 }
 

@@ -34,9 +34,9 @@ func spin(limit time.Duration, ready, enough func() bool, yield func()) bool {
 	return ready()
 }
 
-// yield lets whatever else there is to do go first, in other processes too. Goroutines that are locked to their threads,
-// as all are that compute in a plugin, let other threads go first, and not other goroutines: for that, Go's scheduler
-// would put the thread to sleep, and have another one wake it.
+// yield lets whatever else there is to do go first, in other processes too. In a plugin, whose callers are locked to their
+// threads, other goroutines do not go first: for that, Go's scheduler would put the thread to sleep, and have another
+// one wake it.
 func yield() {
 	if !sched.Coarse() {
 		runtime.Gosched()

@@ -97,10 +97,11 @@ func (w *worker) next() task {
 		rests := sched.Rests()
 		rested := func() bool { return sched.Rests() != rests }
 		if !spin(awake, there, rested, sched.Yield) {
-			if rested() {
+			over := rested()
+			if over {
 				sched.HandOver()
 			}
-			if w.sleep(there) {
+			if w.sleep(there, over) {
 				return nil
 			}
 		}
@@ -110,13 +111,16 @@ func (w *worker) next() task {
 	}
 }
 
-// sleep sleeps until there is a task or the core is handed back. It reports whether the worker has left, as neither came.
-func (w *worker) sleep(there func() bool) (left bool) {
+// sleep sleeps until there is a task or the core, if it was handed over, is handed back. It reports whether the worker
+// has left, as neither came.
+func (w *worker) sleep(there func() bool, over bool) (left bool) {
 	w.giveWay()
 	atomic.StoreUint32(&w.asleep, 1)
 	defer atomic.StoreUint32(&w.asleep, 0)
 	for start := time.Now(); !there(); {
-		if sched.Sleep(&w.given, 0, patience) {
+		if !over {
+			sched.Wait(&w.given, 0, patience)
+		} else if sched.Sleep(&w.given, 0, patience) {
 			return false
 		}
 		if !there() && time.Since(start) >= patience && w.leave() {

@@ -29,8 +29,8 @@ func (b Bells) Record() []byte { return b.mem[OffRecord:] }
 // Replied is the number of the latest answer.
 func (b Bells) Replied() uint32 { return atomic.LoadUint32(b.reply) }
 
-// Ask rings for a request that is in place. The length is that of its text, 0 for a call. The plugin's thread, if it
-// is not 0, is asleep and knows how to run here, on the caller's core, which the caller leaves to it.
+// Ask rings for a request that is in place. The length is that of its text, 0 for a call. The thread, if it is not 0,
+// is the one that the plugin has offered: if it sleeps, it is put onto the caller's core, which the caller leaves.
 func (b Bells) Ask(number uint32, kind Kind, length, thread int) {
 	Order.PutUint32(b.mem[OffKind:], uint32(kind))
 	Order.PutUint32(b.mem[OffTextLength:], uint32(length))
@@ -69,7 +69,7 @@ func (b Bells) here() bool { return Order.Uint32(b.mem[OffHere:]) == 1 }
 func (b Bells) AwaitRequest(old uint32, spin *Spinner, t *sched.Thread) uint32 {
 	number := await(b.request, b.pluginAsleep, old, spin, 0)
 	if t != nil && b.here() {
-		t.Anywhere() // threads that it starts have its cores, and what it does may take long
+		t.Anywhere() // processes that it starts inherit its cores, and what it does may take long
 	}
 	return number
 }

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,12 @@ var listens struct {
 	at atomic.Pointer[[]*uint32]
 }
 
-// Listen has Sleep end when another process hands over at the word, until stop is called.
+// Listen has Sleep end when another process hands over at the word, until stop is called. Where there are many cores,
+// nobody does.
 func Listen(word *uint32) (stop func()) {
+	if set := cores(); set.Count() > fewCores {
+		return func() {}
+	}
 	change := func(to func(words []*uint32) []*uint32) {
 		listens.Lock()
 		defer listens.Unlock()
@@ -39,25 +44,27 @@ func Listen(word *uint32) (stop func()) {
 	}
 }
 
-// next is where idle threads of the process sleep whose turn it is.
-var next atomic.Pointer[uint32]
+// turn is where idle threads of the process sleep whose turn it is.
+var turn atomic.Pointer[uint32]
 
 // RestFor is Rest for the process whose idle threads sleep at the word: who gives up is to call HandOver, and then
 // Sleep. So each core goes from a thread of one process to one of the other, and back, in a few microseconds: to
 // wake a thread on another core takes 20 to 50 on a virtual machine. For nil, it is Rest alone.
 func RestFor(word *uint32) {
-	next.Store(word)
+	turn.Store(word)
 	Rest()
 }
 
 // HandOver wakes an idle thread of the process whose turn it is.
 func HandOver() {
-	if word := next.Load(); word != nil {
+	if word := turn.Load(); word != nil {
 		Wake(word)
 	}
 }
 
-// Sleep is Wait, and also ends when another process hands over, which it reports.
+// Sleep is Wait, and also ends when another process hands over, which it reports. It may sleep less long. The word is
+// not on a stack. Unlike by Wait, Go's scheduler is told of every sleep: no signal of its own would end it, as
+// futex_waitv begins again after signals, and whoever stops the world, as a collection of garbage does, would wait.
 func Sleep(word *uint32, old uint32, d time.Duration) (handed bool) {
 	if at := listens.at.Load(); at != nil && len(*at) > 0 && !without.Load() {
 		switch n, err := waitAny(word, old, *at, d); err {
@@ -75,7 +82,7 @@ func Sleep(word *uint32, old uint32, d time.Duration) (handed bool) {
 	return false
 }
 
-// without is set where the system has no futex_waitv, which came with Linux 5.16, or refuses it.
+// without is set where the system has no futex_waitv, which came with Linux 5.16, or refuses it, or a clock for it.
 var without atomic.Bool
 
 // futexWaiter is struct futex_waitv, and futex32 its flag for words of 32 bits that processes share.
@@ -92,28 +99,20 @@ const mostWords = 32
 // waitAny sleeps while *word is old and the others are 0, at most d, and returns by which it was woken. It does not
 // touch the others, whose memory may be gone: the system looks at them.
 func waitAny(word *uint32, old uint32, others []*uint32, d time.Duration) (woken uintptr, err unix.Errno) {
-	words := [mostWords]futexWaiter{{value: uint64(old), address: uint64(uintptr(unsafe.Pointer(word))), flags: futex32}}
-	count := 1
-	for _, w := range others[:min(len(others), mostWords-1)] {
-		words[count] = futexWaiter{address: uint64(uintptr(unsafe.Pointer(w))), flags: futex32}
-		count++
-	}
-	hide := hidden(d)
-	if hide {
-		d = min(d, Slice)
-	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return 0, unix.ENOSYS
 	}
 	until := unix.NsecToTimespec(now.Nano() + int64(d))
-	if hide {
-		woken, _, err = unix.RawSyscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&words[0])), uintptr(count), 0,
-			uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
-	} else {
-		woken, _, err = unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&words[0])), uintptr(count), 0,
-			uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
+	at := func(w *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(w))) }
+	words := [mostWords]futexWaiter{{value: uint64(old), address: at(word), flags: futex32}}
+	others = others[:min(len(others), mostWords-1)]
+	for i, w := range others {
+		words[1+i] = futexWaiter{address: at(w), flags: futex32}
 	}
+	woken, _, err = unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&words[0])), uintptr(1+len(others)), 0,
+		uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
+	runtime.KeepAlive(word)
 	return woken, err
 }
 

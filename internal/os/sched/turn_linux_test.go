@@ -1,6 +1,10 @@
 package sched_test
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,47 +15,155 @@ import (
 	"github.com/seed98097648/tune/internal/os/sched"
 )
 
-// handOver hands over at the word until done says so.
-func handOver(word *uint32, done func() bool) {
-	for !done() {
+// takesTurns skips a test where no thread can sleep on several words, or nobody takes turns. It has a processor for
+// each of two goroutines.
+func takesTurns(t *testing.T) {
+	t.Helper()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() > 4 {
+		t.Skip("turns are for machines of at most four cores: ", err)
+	}
+	if _, _, err := unix.Syscall6(unix.SYS_FUTEX_WAITV, 0, 0, 0, 0, 0, 0); err != unix.EINVAL {
+		t.Skip("no futex_waitv: ", err)
+	}
+	before := runtime.GOMAXPROCS(2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// handOver hands over at the word until somebody who sleeps has it.
+func handOver(t *testing.T, word *uint32) {
+	t.Helper()
+	var handed, tired atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for own := new(uint32); !handed.Load() && !tired.Load(); {
+			if sched.Sleep(own, 0, time.Second) {
+				handed.Store(true)
+			}
+		}
+	}()
+	for range 10_000 {
+		if handed.Load() {
+			break
+		}
 		sched.RestFor(word)
 		sched.HandOver()
 		time.Sleep(100 * time.Microsecond)
 	}
+	tired.Store(true)
+	if <-ended; !handed.Load() {
+		t.Fatal("nobody who sleeps was handed over to")
+	}
 }
 
-// sleeper sleeps on a word of its own, which stays 0, until it has been handed over to.
-func sleeper(handed *atomic.Bool) {
-	for own := new(uint32); !handed.Load(); {
-		handed.Store(sched.Sleep(own, 0, time.Second))
+// sleepsOn reports whether nobody hands over for a while.
+func sleepsOn() bool {
+	for own, n := new(uint32), 0; n < 100; n++ {
+		if sched.Sleep(own, 0, time.Millisecond) {
+			return false
+		}
 	}
+	return true
 }
 
 func TestHandingOverEndsTheSleepOfWhoListens(t *testing.T) {
+	takesTurns(t)
 	var word, other uint32
 	stopOther, stop := sched.Listen(&other), sched.Listen(&word)
 	defer stopOther()
-	var handed atomic.Bool
-	go sleeper(&handed)
-	handOver(&word, handed.Load)
-
-	stop()
-	word = 7 // as if the memory were another's by now
-	if handed.Store(false); sched.Sleep(new(uint32), 0, time.Millisecond) {
+	handOver(t, &word)
+	if !sleepsOn() {
 		t.Error("handed over to by nobody")
 	}
-	go sleeper(&handed)
-	handOver(&other, handed.Load)
+	stop()
+	var ended atomic.Bool
+	go func() {
+		for !ended.Load() {
+			sched.RestFor(&word)
+			sched.HandOver()
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	if !sleepsOn() {
+		t.Error("handed over to at a word that it no longer listens to")
+	}
+	ended.Store(true)
+	handOver(t, &other)
 }
 
-// TestRestForNobodyHandsOverToNobody: who waits actively rests as before.
+// TestRestForNobodyHandsOverToNobody: who waits actively rests as before, and the one whose turn it was is not woken.
 func TestRestForNobodyHandsOverToNobody(t *testing.T) {
+	takesTurns(t)
+	var word uint32
+	defer sched.Listen(&word)()
+	sched.RestFor(&word)
 	before := sched.Rests()
 	sched.RestFor(nil)
-	sched.HandOver()
 	if sched.Rests() == before {
 		t.Error("RestFor changed nothing")
 	}
+	var ended atomic.Bool
+	go func() {
+		for !ended.Load() {
+			sched.HandOver()
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	if !sleepsOn() {
+		t.Error("handed over to by somebody")
+	}
+	ended.Store(true)
+}
+
+// TestTheWorldStopsWhileAThreadSleeps collects garbage, for which the world is stopped, while a thread sleeps.
+func TestTheWorldStopsWhileAThreadSleeps(t *testing.T) {
+	takesTurns(t)
+	var word uint32
+	defer sched.Listen(&word)()
+	own := new(uint32)
+	var thread atomic.Int64
+	var awake atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		th := sched.ThisThread()
+		defer th.Free()
+		thread.Store(int64(th.Number()))
+		for atomic.LoadUint32(own) == 0 {
+			sched.Sleep(own, 0, 20*time.Second)
+			awake.Store(true)
+		}
+	}()
+	for !sleeps(t, thread.Load()) {
+		time.Sleep(time.Millisecond)
+	}
+	runtime.GC()
+	if awake.Load() {
+		t.Error("a thread had to wake up for the world to be stopped")
+	}
+	atomic.StoreUint32(own, 1)
+	for done := false; !done; {
+		sched.Wake(own)
+		select {
+		case <-ended:
+			done = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// sleeps reports whether the thread is asleep, by its state in /proc; 0 is no thread.
+func sleeps(t *testing.T, thread int64) bool {
+	if thread == 0 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", thread))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "S")
 }
 
 // TestASleepIsWhatItWasWhateverOthersDo has words that the other process has changed, and one whose memory is gone.
