@@ -97,10 +97,7 @@ func (w *worker) next() task {
 		rests := sched.Rests()
 		rested := func() bool { return sched.Rests() != rests }
 		if !spin(awake, there, rested, sched.Yield) {
-			over := rested()
-			if over {
-				sched.HandOver()
-			}
+			over := rested() && sched.HandOver()
 			if w.sleep(there, over) {
 				return nil
 			}

@@ -20,12 +20,8 @@ var listens struct {
 	at atomic.Pointer[[]*uint32]
 }
 
-// Listen has Sleep end when another process hands over at the word, until stop is called. Where there are many cores,
-// nobody does.
+// Listen has Sleep end when another process hands over at the word, until stop is called.
 func Listen(word *uint32) (stop func()) {
-	if set := cores(); set.Count() > fewCores {
-		return func() {}
-	}
 	change := func(to func(words []*uint32) []*uint32) {
 		listens.Lock()
 		defer listens.Unlock()
@@ -55,11 +51,13 @@ func RestFor(word *uint32) {
 	Rest()
 }
 
-// HandOver wakes an idle thread of the process whose turn it is.
-func HandOver() {
-	if word := turn.Load(); word != nil {
+// HandOver wakes an idle thread of the process whose turn it is, and reports whether there is such a process.
+func HandOver() bool {
+	word := turn.Load()
+	if word != nil {
 		Wake(word)
 	}
+	return word != nil
 }
 
 // Sleep is Wait, and also ends when another process hands over, which it reports. It may sleep less long. The word is
