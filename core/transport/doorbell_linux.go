@@ -22,7 +22,6 @@ type doorbell struct {
 	spin    wire.Spinner
 	number  uint32 // of the latest request
 	thread  int    // of the plugin, that can be put onto the core of who calls; 0 for none
-	deafen  func() // ends that the host's threads are woken when the plugin has done
 	waiting bool   // wait has been called for this request
 	early   bool   // there was a reply before the request
 }
@@ -37,7 +36,7 @@ func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error
 		return nil, nil, err
 	}
 	return &doorbell{control: control, life: life, Bells: wire.NewBells(control.Bytes()),
-		spin: wire.Spinner{Limit: spin}, deafen: func() {}}, control.File(), nil
+		spin: wire.Spinner{Limit: spin}}, control.File(), nil
 }
 
 // share passes a descriptor of the region over the lifeline: a writable one to the
@@ -63,7 +62,7 @@ func (d *doorbell) record() []byte { return d.Record() }
 func (d *doorbell) meet(process int) {
 	thread := d.Offered()
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", process, thread)); err == nil {
-		d.thread, d.deafen = thread, d.Listen()
+		d.thread = thread
 	}
 }
 
@@ -120,7 +119,7 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 }
 
 func (d *doorbell) close() error {
-	d.deafen()
+	d.Part()
 	return d.control.Close()
 }
 

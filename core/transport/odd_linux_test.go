@@ -50,8 +50,6 @@ func oddMachines() map[string]oddMachine {
 		"leases refused":            {enter: refuse(syscall.EPERM, sandbox.SetLease), want: "doorbell"},
 		"prctl refused":             {enter: refuse(syscall.EPERM, sandbox.Prctl), want: "doorbell"},
 		"sched_setaffinity refused": {enter: refuse(syscall.EPERM, sandbox.SchedSetaffinity), want: "doorbell"},
-		"futex_waitv refused":       {enter: refuse(syscall.EPERM, sandbox.FutexWaitv), want: "doorbell"},
-		"futex_waitv unknown":       {enter: refuse(syscall.ENOSYS, sandbox.FutexWaitv), want: "doorbell"},
 		"no proc":                   {enter: sandbox.HideProc, mounts: true, want: "rpc"},
 		"64 open files":             {enter: func() error { return sandbox.LimitFiles(64) }, want: "doorbell"},
 		"64 open files, portable":   {enter: func() error { return sandbox.LimitFiles(64) }, portable: true, want: "rpc"},

@@ -21,6 +21,7 @@ type worker struct {
 	given  uint32 // the number of the task that there is, 0 for none
 	last   uint32 // the number of the last one
 	asleep uint32
+	bed    atomic.Pointer[uint32] // where it sleeps
 
 	gaveWay time.Time
 }
@@ -66,7 +67,7 @@ func start(task task) given {
 	g := given{w, w.last}
 	atomic.StoreUint32(&w.given, g.number) // from here on the worker is its own master
 	if atomic.LoadUint32(&w.asleep) != 0 {
-		sched.Wake(&w.given)
+		sched.WakeAll(w.bed.Load())
 	}
 	return g
 }
@@ -97,8 +98,11 @@ func (w *worker) next() task {
 		rests := sched.Rests()
 		rested := func() bool { return sched.Rests() != rests }
 		if !spin(awake, there, rested, sched.Yield) {
-			over := rested() && sched.HandOver()
-			if w.sleep(there, over) {
+			var back *uint32
+			if rested() {
+				back = sched.HandOver()
+			}
+			if w.sleep(there, back) {
 				return nil
 			}
 		}
@@ -108,17 +112,26 @@ func (w *worker) next() task {
 	}
 }
 
-// sleep sleeps until there is a task or the core, if it was handed over, is handed back. It reports whether the worker
-// has left, as neither came.
-func (w *worker) sleep(there func() bool, over bool) (left bool) {
+// sleep sleeps until there is a task or the core, if it was handed over, is handed back at that word. It reports
+// whether the worker has left, as neither came. Who falls asleep at that word in the moment in which it is given a task
+// does not see it: the caller takes it back.
+func (w *worker) sleep(there func() bool, back *uint32) (left bool) {
 	w.giveWay()
+	bed := &w.given
+	if back != nil {
+		bed = back
+	}
+	w.bed.Store(bed)
 	atomic.StoreUint32(&w.asleep, 1)
 	defer atomic.StoreUint32(&w.asleep, 0)
 	for start := time.Now(); !there(); {
-		if !over {
-			sched.Wait(&w.given, 0, patience)
-		} else if sched.Sleep(&w.given, 0, patience) {
+		switch woke := sched.Wait(bed, 0, patience); {
+		case bed == &w.given:
+		case woke == sched.Called:
 			return false
+		case woke == sched.Refused: // whatever the other process did to its memory, this one sleeps
+			bed = &w.given
+			w.bed.Store(bed)
 		}
 		if !there() && time.Since(start) >= patience && w.leave() {
 			return true

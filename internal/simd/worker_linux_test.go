@@ -69,12 +69,12 @@ func TestWorkersThatAreHandedACoreTakeTasks(t *testing.T) {
 	SetThreads(3)
 	defer SetThreads(0)
 	var word uint32
-	defer sched.Listen(&word)()
-	defer sched.RestFor(nil)
+	turn := &sched.Turn{Theirs: &word, Ours: &word}
+	defer turn.End()
 	var sum atomic.Int64
 	for n := range 3000 {
 		Parallel(3, 1, func(lo, hi int) { sum.Add(int64(hi - lo)) })
-		sched.RestFor(&word)
+		sched.RestFor(turn)
 		if n%3 == 0 {
 			sched.HandOver()
 		}

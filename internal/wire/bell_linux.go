@@ -12,15 +12,16 @@ import (
 // plugin for answers.
 type Bells struct {
 	request, reply, pluginAsleep, hostAsleep *uint32
-	pluginIdle, hostIdle                     *uint32
+	hostTurn, pluginTurn                     *sched.Turn // as either sees them
 	mem                                      []byte
 }
 
 // NewBells finds the bells in control memory, which both sides have mapped.
 func NewBells(mem []byte) Bells {
 	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
-	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), at(OffPluginIdle), at(OffHostIdle),
-		mem}
+	host, plugin := at(OffHostIdle), at(OffPluginIdle)
+	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep),
+		&sched.Turn{Theirs: plugin, Ours: host}, &sched.Turn{Theirs: host, Ours: plugin}, mem}
 }
 
 // Record is where the record of a call lies, or the text of another request.
@@ -35,9 +36,9 @@ func (b Bells) Ask(number uint32, kind Kind, length, thread int) {
 	Order.PutUint32(b.mem[OffKind:], uint32(kind))
 	Order.PutUint32(b.mem[OffTextLength:], uint32(length))
 	here := uint32(0)
-	var next *uint32
+	var next *sched.Turn
 	if thread != 0 && atomic.LoadUint32(b.pluginAsleep) != 0 && sched.PutHere(thread) {
-		here, next = 1, b.pluginIdle
+		here, next = 1, b.hostTurn
 	}
 	Order.PutUint32(b.mem[OffHere:], here)
 	sched.RestFor(next)
@@ -50,13 +51,12 @@ func (b Bells) Offer() *sched.Thread {
 	t := sched.ThisThread()
 	if t.Anywhere() {
 		Order.PutUint32(b.mem[OffPluginThread:], uint32(t.Number()))
-		sched.Listen(b.pluginIdle)
 	}
 	return &t
 }
 
-// Listen has the host's idle threads woken when the plugin hands its cores back, until stop is called.
-func (b Bells) Listen() (stop func()) { return sched.Listen(b.hostIdle) }
+// Part has the host take no more turns with the plugin.
+func (b Bells) Part() { b.hostTurn.End() }
 
 // Offered is the number of that thread, or 0.
 func (b Bells) Offered() int { return int(int32(Order.Uint32(b.mem[OffPluginThread:]))) }
@@ -87,9 +87,9 @@ func (b Bells) Give(number uint32, a Answer) {
 	Order.PutUint32(b.mem[OffStatus:], uint32(a.Status))
 	Order.PutUint32(b.mem[OffAnswerLength:], uint32(copy(b.mem[OffAnswer:OffRecord], a.Text)))
 	Order.PutUint64(b.mem[OffBusy:], uint64(a.Busy))
-	var next *uint32
+	var next *sched.Turn
 	if b.here() {
-		next = b.hostIdle
+		next = b.pluginTurn
 	}
 	sched.RestFor(next)
 	ring(b.reply, b.hostAsleep, number)

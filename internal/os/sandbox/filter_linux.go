@@ -31,7 +31,6 @@ var (
 	SchedGetaffinity = Call{unix.SYS_SCHED_GETAFFINITY, -1, 0}
 	SharedFutexWait  = Call{unix.SYS_FUTEX, 1, 0} // Go's own are private to the process
 	SharedFutexWake  = Call{unix.SYS_FUTEX, 1, 1}
-	FutexWaitv       = Call{unix.SYS_FUTEX_WAITV, -1, 0}
 	Sendmsg          = Call{unix.SYS_SENDMSG, -1, 0}
 )
 

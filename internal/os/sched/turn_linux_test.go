@@ -15,152 +15,136 @@ import (
 	"github.com/seed98097648/tune/internal/os/sched"
 )
 
-// takesTurns skips a test where no thread can sleep on several words. It has a processor for each of two goroutines.
-func takesTurns(t *testing.T) {
+// sleeper sleeps at the word, again and again, until end is called, and says each time why it woke up.
+func sleeper(t *testing.T, word *uint32) (woke <-chan sched.Woke, thread int, end func()) {
 	t.Helper()
-	if _, _, err := unix.Syscall6(unix.SYS_FUTEX_WAITV, 0, 0, 0, 0, 0, 0); err != unix.EINVAL {
-		t.Skip("no futex_waitv: ", err)
-	}
-	before := runtime.GOMAXPROCS(2)
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-}
-
-// handOver hands over at the word until somebody who sleeps has it.
-func handOver(t *testing.T, word *uint32) {
-	t.Helper()
-	var handed, tired atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for own := new(uint32); !handed.Load() && !tired.Load(); {
-			if sched.Sleep(own, 0, time.Second) {
-				handed.Store(true)
-			}
-		}
-	}()
-	for range 10_000 {
-		if handed.Load() {
-			break
-		}
-		sched.RestFor(word)
-		sched.HandOver()
-		time.Sleep(100 * time.Microsecond)
-	}
-	tired.Store(true)
-	if <-ended; !handed.Load() {
-		t.Fatal("nobody who sleeps was handed over to")
-	}
-}
-
-// sleepsOn reports whether nobody hands over for a while.
-func sleepsOn() bool {
-	for own, n := new(uint32), 0; n < 100; n++ {
-		if sched.Sleep(own, 0, time.Millisecond) {
-			return false
-		}
-	}
-	return true
-}
-
-func TestHandingOverEndsTheSleepOfWhoListens(t *testing.T) {
-	takesTurns(t)
-	var word, other uint32
-	stopOther, stop := sched.Listen(&other), sched.Listen(&word)
-	defer stopOther()
-	handOver(t, &word)
-	if !sleepsOn() {
-		t.Error("handed over to by nobody")
-	}
-	stop()
-	var ended atomic.Bool
-	go func() {
-		for !ended.Load() {
-			sched.RestFor(&word)
-			sched.HandOver()
-			time.Sleep(100 * time.Microsecond)
-		}
-	}()
-	if !sleepsOn() {
-		t.Error("handed over to at a word that it no longer listens to")
-	}
-	ended.Store(true)
-	handOver(t, &other)
-}
-
-// TestRestForNobodyHandsOverToNobody: who waits actively rests as before, and the one whose turn it was is not woken.
-func TestRestForNobodyHandsOverToNobody(t *testing.T) {
-	takesTurns(t)
-	var word uint32
-	defer sched.Listen(&word)()
-	sched.RestFor(&word)
-	before := sched.Rests()
-	sched.RestFor(nil)
-	if sched.Rests() == before {
-		t.Error("RestFor changed nothing")
-	}
-	tired, handed := make(chan struct{}), make(chan bool)
-	go func() {
-		to := false
-		for {
-			to = sched.HandOver() || to
-			select {
-			case <-tired:
-				handed <- to
-				return
-			case <-time.After(100 * time.Microsecond):
-			}
-		}
-	}()
-	if !sleepsOn() {
-		t.Error("handed over to by somebody")
-	}
-	if close(tired); <-handed {
-		t.Error("handed over to somebody")
-	}
-}
-
-// TestTheWorldStopsWhileAThreadSleeps collects garbage, for which the world is stopped, while a thread sleeps.
-func TestTheWorldStopsWhileAThreadSleeps(t *testing.T) {
-	takesTurns(t)
-	var word uint32
-	defer sched.Listen(&word)()
-	own := new(uint32)
-	var thread atomic.Int64
-	var awake atomic.Bool
-	ended := make(chan struct{})
+	before := runtime.GOMAXPROCS(2) // one for each of two goroutines: Go's scheduler is not told of a sleep
+	var tired atomic.Bool
+	said, number, ended := make(chan sched.Woke, 1), make(chan int), make(chan struct{})
 	go func() {
 		defer close(ended)
 		th := sched.ThisThread()
 		defer th.Free()
-		thread.Store(int64(th.Number()))
-		for atomic.LoadUint32(own) == 0 {
-			sched.Sleep(own, 0, 20*time.Second)
-			awake.Store(true)
+		number <- th.Number()
+		for !tired.Load() {
+			select {
+			case said <- sched.Wait(word, 0, time.Second):
+			default:
+			}
 		}
 	}()
-	for !sleeps(t, thread.Load()) {
-		time.Sleep(time.Millisecond)
-	}
-	runtime.GC()
-	if awake.Load() {
-		t.Error("a thread had to wake up for the world to be stopped")
-	}
-	atomic.StoreUint32(own, 1)
-	for done := false; !done; {
-		sched.Wake(own)
-		select {
-		case <-ended:
-			done = true
-		case <-time.After(time.Millisecond):
-		}
+	return said, <-number, func() {
+		tired.Store(true)
+		sched.WakeAll(word)
+		<-ended
+		runtime.GOMAXPROCS(before)
 	}
 }
 
-// sleeps reports whether the thread is asleep, by its state in /proc; 0 is no thread.
-func sleeps(t *testing.T, thread int64) bool {
-	if thread == 0 {
-		return false
+// until calls f until who sleeps says that, for 10 s.
+func until(t *testing.T, woke <-chan sched.Woke, want sched.Woke, f func()) {
+	t.Helper()
+	for range 10_000 {
+		f()
+		select {
+		case got := <-woke:
+			if got == want {
+				return
+			}
+		case <-time.After(time.Millisecond):
+		}
 	}
+	t.Fatal("whoever sleeps did not wake up")
+}
+
+// called reports whether somebody wakes who sleeps, for a while in which f is called again and again.
+func called(woke <-chan sched.Woke, f func()) bool {
+	for {
+		select { // what was said before
+		case <-woke:
+			continue
+		default:
+		}
+		break
+	}
+	for range 20 {
+		f()
+		select {
+		case got := <-woke:
+			if got == sched.Called {
+				return true
+			}
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return false
+}
+
+func TestWhoHandsOverWakesTheOther(t *testing.T) {
+	var theirs, ours, other uint32
+	turn := &sched.Turn{Theirs: &theirs, Ours: &ours}
+	woke, _, end := sleeper(t, &theirs)
+	defer end()
+	hand := func() {
+		if back := sched.HandOver(); back != &ours {
+			t.Errorf("the core is handed back at %p, want %p", back, &ours)
+		}
+	}
+	before := sched.Rests()
+	if sched.RestFor(turn); sched.Rests() == before {
+		t.Error("nobody is told to rest")
+	}
+	until(t, woke, sched.Called, hand)
+
+	nobody := func() {
+		if back := sched.HandOver(); back != nil {
+			t.Errorf("the core is handed over to nobody, and back at %p", back)
+		}
+	}
+	before = sched.Rests()
+	if sched.RestFor(nil); sched.Rests() == before {
+		t.Error("nobody is told to rest")
+	}
+	if called(woke, nobody) {
+		t.Error("woken when it is nobody's turn")
+	}
+	sched.RestFor(turn)
+	(&sched.Turn{Theirs: &other, Ours: &other}).End()
+	until(t, woke, sched.Called, hand)
+	turn.End()
+	if called(woke, nobody) {
+		t.Error("woken when there are no more turns")
+	}
+}
+
+func TestWhoEndsTurnsWakesItsOwn(t *testing.T) {
+	var theirs, ours uint32
+	turn := &sched.Turn{Theirs: &theirs, Ours: &ours}
+	woke, _, end := sleeper(t, &ours)
+	defer end()
+	until(t, woke, sched.Called, turn.End)
+}
+
+// TestTheWorldStopsWhileAThreadSleeps collects garbage, for which the world is stopped, while a thread sleeps of which
+// Go's scheduler is not told: its signals end that.
+func TestTheWorldStopsWhileAThreadSleeps(t *testing.T) {
+	if sched.Coarse() {
+		t.Skip("Go's scheduler is told of every sleep, as timers are late here")
+	}
+	var word uint32
+	woke, thread, end := sleeper(t, &word)
+	defer end()
+	until(t, woke, sched.Signalled, func() {
+		for !sleeps(t, thread) {
+			time.Sleep(100 * time.Microsecond)
+		}
+		runtime.GC()
+	})
+}
+
+// sleeps reports whether the thread is asleep, by its state in /proc.
+func sleeps(t *testing.T, thread int) bool {
+	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", thread))
 	if err != nil {
 		t.Fatal(err)
@@ -169,8 +153,8 @@ func sleeps(t *testing.T, thread int64) bool {
 	return strings.HasPrefix(state, "S")
 }
 
-// TestASleepIsWhatItWasWhateverOthersDo has words that the other process has changed, and one whose memory is gone.
-func TestASleepIsWhatItWasWhateverOthersDo(t *testing.T) {
+// TestWhoCannotSleepIsTold has words that the other process has changed, and one whose memory is gone.
+func TestWhoCannotSleepIsTold(t *testing.T) {
 	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
@@ -179,33 +163,11 @@ func TestASleepIsWhatItWasWhateverOthersDo(t *testing.T) {
 	if err := unix.Munmap(page); err != nil {
 		t.Fatal(err)
 	}
-	for name, at := range map[string]*uint32{"changed": &changed, "gone": gone} {
-		t.Run(name, func(t *testing.T) {
-			defer sched.Listen(at)()
-			var own uint32
-			if sched.Sleep(&own, 0, 5*time.Millisecond) { // ends
-				t.Error("handed over to by nobody")
-			}
-			start := time.Now()
-			for range 20 {
-				sched.Sleep(&own, 0, 5*time.Millisecond)
-			}
-			if time.Since(start) < time.Millisecond {
-				t.Error("20 sleeps of 5 ms were no sleeps")
-			}
-			var woken atomic.Bool
-			go func() {
-				defer woken.Store(true)
-				for atomic.LoadUint32(&own) == 0 {
-					sched.Sleep(&own, 0, time.Second)
-				}
-			}()
-			atomic.StoreUint32(&own, 1)
-			for !woken.Load() {
-				sched.Wake(&own)
-				time.Sleep(time.Millisecond)
-			}
-		})
+	for name, word := range map[string]*uint32{"changed": &changed, "gone": gone} {
+		if woke := sched.Wait(word, 0, time.Second); woke != sched.Refused {
+			t.Errorf("%s: woken for the reason %v, want %v", name, woke, sched.Refused)
+		}
+		sched.WakeAll(word)
 	}
 }
 
