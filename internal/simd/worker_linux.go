@@ -48,7 +48,7 @@ func (g given) takeBack() bool {
 }
 
 // start has a worker call task: one that is awake if possible, or one that sleeps, or
-// else a new one.
+// else a new one. The caller is to take it back when it has nothing else to do.
 func start(task task) given {
 	idle.Lock()
 	n := len(idle.workers)
@@ -67,7 +67,7 @@ func start(task task) given {
 	g := given{w, w.last}
 	atomic.StoreUint32(&w.given, g.number) // from here on the worker is its own master
 	if atomic.LoadUint32(&w.asleep) != 0 {
-		sched.WakeAll(w.bed.Load())
+		sched.WakeAll(w.bed.Load()) // others may sleep there, too: they find out that the task is not theirs
 	}
 	return g
 }
@@ -114,7 +114,7 @@ func (w *worker) next() task {
 
 // sleep sleeps until there is a task or the core, if it was handed over, is handed back at that word. It reports
 // whether the worker has left, as neither came. Who falls asleep at that word in the moment in which it is given a task
-// does not see it: the caller takes it back.
+// sleeps on, for a slice, or in a plugin until there is another one: the caller takes the task back.
 func (w *worker) sleep(there func() bool, back *uint32) (left bool) {
 	w.giveWay()
 	bed := &w.given

@@ -1,6 +1,8 @@
 package simd
 
 import (
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +38,50 @@ func TestWhatNoWorkerBeginsTheCallerDoes(t *testing.T) {
 	if seen[0].Load() != 3 || seen[1].Load() != 3 || late.last != 3 || late.given != 0 {
 		t.Errorf("the parts were done %d and %d times, of %d that the worker was given, want 3; it has task %d still",
 			seen[0].Load(), seen[1].Load(), late.last, late.given)
+	}
+}
+
+// TestWhoSleepsWhereACoreIsHandedBackIsWokenForATask has workers that sleep at a word and do not look for tasks.
+func TestWhoSleepsWhereACoreIsHandedBackIsWokenForATask(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3)) // Go's scheduler is not told that two of them sleep
+	var word uint32
+	var woken atomic.Int32
+	var tired atomic.Bool
+	end := make(chan struct{})
+	var asleep, ended sync.WaitGroup
+	workers := []*worker{{}, {}}
+	for _, w := range workers {
+		ready := make(chan struct{})
+		asleep.Add(1)
+		ended.Go(func() {
+			w.thread = sched.ThisThread()
+			defer w.thread.Free()
+			w.free()
+			close(ready)
+			for w.sleep(tired.Load, &word) {
+				w.free()
+			}
+			if !tired.Load() {
+				woken.Add(1)
+			}
+			asleep.Done()
+			<-end
+		})
+		<-ready
+	}
+	for n := 0; woken.Load() < 2 && n < 1000; n++ {
+		start(func(free func()) { free() }).takeBack()
+		time.Sleep(100 * time.Microsecond)
+	}
+	tired.Store(true)
+	asleep.Wait()
+	for _, w := range workers {
+		w.leave()
+	}
+	close(end)
+	ended.Wait()
+	if woken.Load() < 2 {
+		t.Errorf("%d of 2 woke up for 1,000 tasks", woken.Load())
 	}
 }
 

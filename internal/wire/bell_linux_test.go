@@ -4,8 +4,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 // TestIdleIsWhatTheNextWaitDoes: who calls gives its core away only if it will not look at the word from there.
@@ -32,7 +35,7 @@ func TestIdleIsWhatTheNextWaitDoes(t *testing.T) {
 }
 
 // TestACallBringsThePluginsThreadAlong: the thread that waits for requests, if it sleeps, is put onto the core of
-// who calls, and may run on every core again when it has seen the request.
+// who calls, and may run on every core again when it has seen the request. The other cores are handed over and back.
 func TestACallBringsThePluginsThreadAlong(t *testing.T) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -41,6 +44,15 @@ func TestACallBringsThePluginsThreadAlong(t *testing.T) {
 	bells := NewBells(make([]byte, ControlSize))
 	if bells.Offered() != 0 {
 		t.Fatal("a thread is offered before there is one")
+	}
+	handedBackAt := func(when string, word int) {
+		back, want := sched.HandOver(), (*uint32)(unsafe.Pointer(&bells.mem[word]))
+		if !bells.here() {
+			want = nil
+		}
+		if back != want {
+			t.Errorf("%s: cores are handed back at %p, want %p", when, back, want)
+		}
 	}
 	sets := make(chan unix.CPUSet)
 	go func() {
@@ -53,7 +65,9 @@ func TestACallBringsThePluginsThreadAlong(t *testing.T) {
 			if err := unix.SchedGetaffinity(0, &set); err != nil {
 				t.Error(err)
 			}
+			handedBackAt("asked", OffHostIdle)
 			bells.Give(number, Answer{})
+			handedBackAt("answered", OffPluginIdle)
 			sets <- set
 		}
 	}()

@@ -22,7 +22,7 @@ const (
 	Called    Woke = iota // by Wake, or for no reason that is known
 	Late                  // the time is over
 	Signalled             // by the operating system, for a signal
-	Refused               // *word is not old, or its memory is gone
+	Refused               // *word is not old, its memory is gone, or the system refuses
 )
 
 // Wait sleeps while *word is old, at most d; 0 means without limit. It may also return

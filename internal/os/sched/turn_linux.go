@@ -8,7 +8,7 @@ import (
 )
 
 // Turn is what two processes that take turns on the same cores have: a word of shared memory for the idle threads of
-// each. It is 0, and nobody changes it: threads sleep there, and are woken.
+// each. Both are 0, and nobody changes them: threads sleep there, and are woken.
 type Turn struct{ Theirs, Ours *uint32 }
 
 // turn is with the process whose turn it is; nil for none.
@@ -33,7 +33,8 @@ func HandOver() (back *uint32) {
 	return t.Ours
 }
 
-// End takes no more turns, whose memory may go then. Who sleeps at that word may find it gone, which Wait survives.
+// End takes no more turns, whose memory may go then. Who is about to sleep there finds it gone, which Wait survives,
+// or sleeps until its time is over.
 func (t *Turn) End() {
 	turn.CompareAndSwap(t, nil)
 	WakeAll(t.Ours)

@@ -58,15 +58,9 @@ func until(t *testing.T, woke <-chan sched.Woke, want sched.Woke, f func()) {
 }
 
 // called reports whether somebody wakes who sleeps, for a while in which f is called again and again.
-func called(woke <-chan sched.Woke, f func()) bool {
-	for {
-		select { // what was said before
-		case <-woke:
-			continue
-		default:
-		}
-		break
-	}
+func called(t *testing.T, woke <-chan sched.Woke, f func()) bool {
+	t.Helper()
+	until(t, woke, sched.Late, func() {}) // whatever was on its way before has come
 	for range 20 {
 		f()
 		select {
@@ -105,14 +99,14 @@ func TestWhoHandsOverWakesTheOther(t *testing.T) {
 	if sched.RestFor(nil); sched.Rests() == before {
 		t.Error("nobody is told to rest")
 	}
-	if called(woke, nobody) {
+	if called(t, woke, nobody) {
 		t.Error("woken when it is nobody's turn")
 	}
 	sched.RestFor(turn)
 	(&sched.Turn{Theirs: &other, Ours: &other}).End()
 	until(t, woke, sched.Called, hand)
 	turn.End()
-	if called(woke, nobody) {
+	if called(t, woke, nobody) {
 		t.Error("woken when there are no more turns")
 	}
 }
@@ -126,7 +120,7 @@ func TestWhoEndsTurnsWakesItsOwn(t *testing.T) {
 }
 
 // TestTheWorldStopsWhileAThreadSleeps collects garbage, for which the world is stopped, while a thread sleeps of which
-// Go's scheduler is not told: its signals end that.
+// Go's scheduler is not told: its signals, for that or because it has waited for long, end the sleep.
 func TestTheWorldStopsWhileAThreadSleeps(t *testing.T) {
 	if sched.Coarse() {
 		t.Skip("Go's scheduler is told of every sleep, as timers are late here")
@@ -155,14 +149,12 @@ func sleeps(t *testing.T, thread int) bool {
 
 // TestWhoCannotSleepIsTold has words that the other process has changed, and one whose memory is gone.
 func TestWhoCannotSleepIsTold(t *testing.T) {
-	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_NONE, unix.MAP_SHARED|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, changed := (*uint32)(unsafe.Pointer(&page[0])), uint32(1)
-	if err := unix.Munmap(page); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = unix.Munmap(page) })
+	gone, changed := (*uint32)(unsafe.Pointer(unsafe.SliceData(page))), uint32(1)
 	for name, word := range map[string]*uint32{"changed": &changed, "gone": gone} {
 		if woke := sched.Wait(word, 0, time.Second); woke != sched.Refused {
 			t.Errorf("%s: woken for the reason %v, want %v", name, woke, sched.Refused)
