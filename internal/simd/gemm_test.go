@@ -149,6 +149,36 @@ func TestGemmAgreesWithFloat64Sums(t *testing.T) {
 	})
 }
 
+// TestBitsDoNotDependOnWhereRowsLie has left operands whose rows lie a multiple of 4096 bytes apart: stored transposed,
+// they are packed where others are read as they lie.
+func TestBitsDoNotDependOnWhereRowsLie(t *testing.T) {
+	m, n, k := 131, 70, 530
+	if testing.Short() {
+		m, n, k = 31, 70, 130
+	}
+	eachVariant(t, func(t *testing.T) {
+		for _, v := range forms {
+			rng := rand.New(rand.NewPCG(1, 2))
+			a, b := operand(t, rng, m, k, 0, v.transA), operand(t, rng, k, n, 0, v.transB)
+			want := make([]float32, m*n)
+			v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
+			for _, stride := range []int{1024, 1030, 2048} {
+				length := a.Stride
+				rows := len(a.Data) / length
+				wide := guarded(t, make([]float32, (rows-1)*stride+length))
+				for r := range rows {
+					copy(wide[r*stride:], a.Data[r*length:][:length])
+				}
+				c := make([]float32, m*n)
+				v.gemm(m, n, k, wide, stride, b.Data, b.Stride, c, n, false)
+				if !slices.Equal(c, want) {
+					t.Errorf("%s: the bits differ where rows lie %d elements apart", v.name, stride)
+				}
+			}
+		}
+	})
+}
+
 func TestGemmIsBitIdenticalForAnyNumberOfThreads(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		defer SetThreads(0)

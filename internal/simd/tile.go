@@ -16,8 +16,7 @@ type gemmKernel struct {
 	// loose is block for a left operand that is not packed: element p of row i is
 	// a[i*lane+p*step]. One of lane and step is 1.
 	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
-	// part, where there is one, is used instead of both, and a is packed only if its rows are
-	// not stored as such. It is loose for the first cols columns, at least one, of a b of any
+	// part, where there is one, is used instead of both, mostly for an a that is not packed. It is loose for the first cols columns, at least one, of a b of any
 	// width: element j of step p is b[p*width+j], and may be read for j up to cols rounded up
 	// to lanes. Where there is none, all panels of b are as wide, and a block of fewer columns
 	// is computed beside c.
@@ -39,6 +38,12 @@ const (
 	tileK  = 512
 	tileN  = 256
 	blockM = 96 // rows of a that are packed together, where they are
+
+	// aliased is a distance of elements, 4096 bytes, at multiples of which a cache has few places. A left operand that is
+	// stored transposed is read where it lies if its rows do not lie so, a line for each step and once for every panel of
+	// b: with panels of 64 columns that takes less than packing it, with the narrow ones of other kernels up to twice the
+	// time.
+	aliased = 1024
 
 	wideN = 384                          // tileN of a product whose a is packed, once for each of its tiles side by side
 	roomB = wideN / 16 * (16*tileK + 16) // elements of the panels of b
@@ -111,12 +116,19 @@ type left struct {
 	panel      int // elements of a packed panel; 0: it is not packed
 }
 
+// asStored is the left operand from that row and step on, as it lies.
+func (x Matrix) asStored(row, k int, trans bool) left {
+	if trans {
+		return left{data: x.Data[k*x.Stride+row:], lane: 1, step: x.Stride}
+	}
+	return left{data: x.Data[row*x.Stride+k:], lane: x.Stride, step: 1}
+}
+
 // multiply computes steps [k0, k0+kn) of the inner dimension of a tile, whose part of b is
 // packed.
 func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
-	if kernel.part != nil && !t.TransA && t.A.plain() {
-		a := left{data: t.A.Data[t.i0*t.A.Stride+k0:], lane: t.A.Stride, step: 1}
-		t.multiplyRows(kernel, s, a, t.i0, t.i1, kn, k0)
+	if kernel.part != nil && t.A.plain() && (!t.TransA || !kernel.narrow && t.A.Stride%aliased != 0) {
+		t.multiplyRows(kernel, s, t.A.asStored(t.i0, k0, t.TransA), t.i0, t.i1, kn, k0)
 		return
 	}
 	mc := blockM / kernel.rows * kernel.rows
