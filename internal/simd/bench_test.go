@@ -10,7 +10,7 @@ import (
 // shapes are those of the products of small language models: rows, inner dimension,
 // columns.
 var shapes = [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {2048, 512, 1536}, {512, 1024, 3072}, {1024, 512, 8192},
-	{64, 384, 512}, {64, 512, 384}, {512, 128, 384}, {8192, 1024, 512}}
+	{64, 384, 512}, {64, 512, 384}, {512, 128, 384}, {1536, 1024, 512}, {8192, 1024, 512}}
 
 func BenchmarkGemm(b *testing.B) {
 	defer SetThreads(0)

@@ -16,10 +16,10 @@ type gemmKernel struct {
 	// loose is block for a left operand that is not packed: element p of row i is
 	// a[i*lane+p*step]. One of lane and step is 1.
 	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
-	// part, where there is one, is used instead of both, mostly for an a that is not packed. It is loose for the first cols columns, at least one, of a b of any
-	// width: element j of step p is b[p*width+j], and may be read for j up to cols rounded up
-	// to lanes. Where there is none, all panels of b are as wide, and a block of fewer columns
-	// is computed beside c.
+	// part, where there is one, is used instead of both, mostly for an a that is not packed. It is loose for the first
+	// cols columns, at least one, of a b of any width: element j of step p is b[p*width+j], and may be read for j up to
+	// cols rounded up to lanes. Where there is none, all panels of b are as wide, and a block of fewer columns is
+	// computed beside c.
 	part func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
