@@ -142,13 +142,13 @@ type job struct {
 	others []given // where the parts are
 	left   atomic.Int64
 	failed atomic.Pointer[Panic]
-	done   chan struct{}
+	done   *finish
 }
 
 // asleep is added to job.left by a caller that waits for done.
 const asleep = 1 << 32
 
-var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{})} }}
+var jobs = sync.Pool{New: func() any { return &job{done: newFinish()} }}
 
 func (j *job) run(workers int) {
 	for i := len(j.parts); i < workers; i++ {
@@ -168,9 +168,9 @@ func (j *job) run(workers int) {
 			j.part(i, nobody)
 		}
 	}
-	// Nobody touches the job any more once nothing is left and the caller is awake.
+	// Nobody changes the job any more once nothing is left and the caller is awake.
 	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never, yield) && j.left.Add(asleep) != asleep {
-		<-j.done
+		j.done.wait()
 	}
 	failed := j.failed.Swap(nil)
 	j.f, j.ranges = nil, nil
@@ -187,7 +187,7 @@ func (j *job) part(i int, free func()) {
 		}
 		free()
 		if j.left.Add(-1) == asleep {
-			j.done <- struct{}{}
+			j.done.signal()
 		}
 	}()
 	if j.ranges != nil {

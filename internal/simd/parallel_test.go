@@ -55,6 +55,25 @@ func TestParallelWaitsForNobodysShare(t *testing.T) {
 	})
 }
 
+// TestParallelWaitsForWhoIsLate has a thread, another one each time, that comes back long after all others are done and
+// the caller has fallen asleep.
+func TestParallelWaitsForWhoIsLate(t *testing.T) {
+	SetThreads(3)
+	defer SetThreads(0)
+	for n := range 12 {
+		var done atomic.Int64
+		Parallel(3, 1, func(lo, _ int) {
+			if lo == n%3 {
+				time.Sleep(3 * waiting)
+			}
+			done.Add(1)
+		})
+		if done.Load() != 3 {
+			t.Fatalf("%d of 3 parts are done when Parallel returns", done.Load())
+		}
+	}
+}
+
 // TestParallelRaisesPanicsInTheCaller has one in a worker, one in the caller's own part, and one
 // in a loop inside the loop: each keeps the stack of where it happened.
 func TestParallelRaisesPanicsInTheCaller(t *testing.T) {

@@ -10,8 +10,18 @@ import (
 	"github.com/seed98097648/tune/internal/os/sched"
 )
 
-// patience is how long a worker sleeps for a task before it ends.
-const patience = 200 * time.Millisecond
+// lifetime is how long a worker without a task lives.
+const lifetime = 200 * time.Millisecond
+
+// patience is how long a worker sleeps for a task before it ends, 0 for without limit. In a plugin none ends: to start
+// another one would take 5 ms, as late as timers are there, because Go's scheduler sleeps for a moment before it takes a
+// new goroutine away from the processor that has made it (runtime.runqgrab).
+func patience() time.Duration {
+	if sched.Coarse() {
+		return 0
+	}
+	return lifetime
+}
 
 // worker is a goroutine with a thread of its own: to wake the thread itself, on another
 // core than the caller's, is much faster than to have Go's scheduler find one.
@@ -124,8 +134,9 @@ func (w *worker) sleep(there func() bool, back *uint32) (left bool) {
 	w.bed.Store(bed)
 	atomic.StoreUint32(&w.asleep, 1)
 	defer atomic.StoreUint32(&w.asleep, 0)
+	limit := patience()
 	for start := time.Now(); !there(); {
-		switch woke := sched.Wait(bed, 0, patience); {
+		switch woke := sched.Wait(bed, 0, limit); {
 		case bed == &w.given:
 		case woke == sched.Called:
 			return false
@@ -133,7 +144,7 @@ func (w *worker) sleep(there func() bool, back *uint32) (left bool) {
 			bed = &w.given
 			w.bed.Store(bed)
 		}
-		if !there() && time.Since(start) >= patience && w.leave() {
+		if limit > 0 && !there() && time.Since(start) >= limit && w.leave() {
 			return true
 		}
 	}
@@ -159,4 +170,22 @@ func (w *worker) leave() bool {
 	}
 	idle.workers = slices.Delete(idle.workers, i, i+1)
 	return true
+}
+
+// finish is where a caller sleeps until the last worker is done. It does so on its own thread: in a plugin, Go's
+// scheduler would have it run again 5 ms late, as it would a new goroutine.
+type finish struct{ come uint32 }
+
+func newFinish() *finish { return new(finish) }
+
+// signal ends one wait. It may wake whoever waits for the next time, who sleeps on.
+func (f *finish) signal() {
+	atomic.StoreUint32(&f.come, 1)
+	sched.Wake(&f.come)
+}
+
+func (f *finish) wait() {
+	for !atomic.CompareAndSwapUint32(&f.come, 1, 0) {
+		sched.Wait(&f.come, 0, 0)
+	}
 }

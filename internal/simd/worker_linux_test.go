@@ -1,7 +1,12 @@
 package simd
 
 import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +88,41 @@ func TestWhoSleepsWhereACoreIsHandedBackIsWokenForATask(t *testing.T) {
 	if woken.Load() < 2 {
 		t.Errorf("%d of 2 woke up for 1,000 tasks", woken.Load())
 	}
+}
+
+// TestAPluginsWorkersStay asks a process whose timers are late, as a plugin's are, how many of its workers are idle after
+// twice the time after which others end, in which a task still reaches one.
+func TestAPluginsWorkersStay(t *testing.T) {
+	const child = "TUNE_TEST_LATE_TIMERS"
+	if os.Getenv(child) == "" {
+		runtime.LockOSThread() // the child inherits the timers of this thread
+		defer runtime.UnlockOSThread()
+		restore := sched.CoarseTimers()
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"=1")
+		out, err := cmd.CombinedOutput()
+		if err := errors.Join(err, restore()); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		} else if bytes.Contains(out, []byte("--- SKIP")) {
+			t.Skipf("%s", out)
+		}
+		return
+	}
+	if !sched.Coarse() {
+		t.Skip("the system does not let timers be late")
+	}
+	SetThreads(2)
+	Parallel(2, 1, func(int, int) {})
+	time.Sleep(2 * lifetime)
+	idle.Lock()
+	workers := slices.Clone(idle.workers)
+	idle.Unlock()
+	if len(workers) != 1 {
+		t.Fatalf("%d workers are idle, want 1", len(workers))
+	}
+	begun := make(chan struct{})
+	start(func(free func()) { free(); close(begun) })
+	<-begun
 }
 
 // TestATaskIsBegunOrTakenBack has callers and workers compete for tasks: each is done once.

@@ -54,3 +54,13 @@ func nextTask() (task task) {
 	}
 	return <-tasks // somebody counts on this worker
 }
+
+// finish is where a caller sleeps until the last worker is done.
+type finish struct{ come chan struct{} }
+
+func newFinish() *finish { return &finish{make(chan struct{})} }
+
+// signal ends one wait.
+func (f *finish) signal() { f.come <- struct{}{} }
+
+func (f *finish) wait() { <-f.come }
