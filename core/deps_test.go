@@ -30,6 +30,7 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/amount", "", ""},
+	{"internal/confidence", "", ""},
 	{"internal/fields", "", ""},
 	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
@@ -132,13 +133,13 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/trackio", "trainer/journal", ""},
 	{"trainer/wandb", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
+	{"trainer/measure", "core internal/confidence internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
 		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
 		"core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
+	{"trainer/bench", "internal/amount internal/confidence core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
 		"trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
 		"core/reference trainer/autograd trainer/nn trainer/optim"},

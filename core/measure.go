@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -13,6 +14,8 @@ import (
 type Measurement struct {
 	Plain  time.Duration `json:"plain_ns"`  // forward and backward of the site without the kernel, a median
 	Kernel time.Duration `json:"kernel_ns"` // the same with it
+	// Doubt is by how much Kernel/Plain may be off, with a confidence of 95%; 0 where nobody has asked.
+	Doubt float64 `json:"doubt,omitempty"`
 
 	PlainBytes  int `json:"plain_bytes"` // memory for activations, without gradients of weights
 	KernelBytes int `json:"kernel_bytes"`
@@ -33,13 +36,31 @@ const (
 	memoryFloor = 16 << 20
 )
 
-// Worth reports whether auto takes the kernel: it is faster by more than noise, or hardly
+// Worth reports whether auto takes the kernel: it is faster by more than noise and without a doubt, or hardly
 // slower and spares much memory.
 func (m Measurement) Worth() bool {
-	if float64(m.Kernel) < (1-noise)*float64(m.Plain) {
+	gain := m.gain()
+	if gain > max(noise, m.Doubt) {
 		return true
 	}
-	return m.sparesMemory() && float64(m.Kernel) <= (1+memoryPrice)*float64(m.Plain)
+	return m.sparesMemory() && (!m.Timed() || gain >= -memoryPrice && gain-m.Doubt > -noise)
+}
+
+// Settled reports whether a longer measurement would hardly change what Worth says.
+func (m Measurement) Settled() bool {
+	limit := noise
+	if m.sparesMemory() {
+		limit = -memoryPrice
+	}
+	return math.Abs(m.gain()-limit) > m.Doubt
+}
+
+// gain is the part of the plain forward's time that the kernel spares.
+func (m Measurement) gain() float64 {
+	if m.Plain == 0 {
+		return 0
+	}
+	return 1 - float64(m.Kernel)/float64(m.Plain)
 }
 
 // Timed reports whether both were run.
@@ -160,8 +181,11 @@ func (o options) weigh(ctx context.Context, a Action) (Action, error) {
 		if m.Timed() {
 			verdict = "no faster"
 		}
-		if float64(m.Kernel) > (1+noise)*float64(m.Plain) {
+		switch gain := m.gain(); {
+		case gain < -noise:
 			verdict = "slower"
+		case gain > noise:
+			verdict = "not surely faster"
 		}
 		a.Kernel, a.Reason = nil, fmt.Sprintf("%s is %s: %s", name, verdict, m)
 	}

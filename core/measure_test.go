@@ -16,28 +16,36 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 	tests := []struct {
 		name                string
 		plain, kernel       time.Duration
+		doubt               float64
 		plainMiB, kernelMiB int
-		want                bool
+		want, settled       bool
 	}{
-		{"twice as fast", 2 * ms, ms, 0, 0, true},
-		{"as fast", ms, ms, 0, 0, false},
-		{"faster within the noise", 100 * ms, 98 * ms, 0, 0, false},
-		{"faster beyond the noise", 100 * ms, 96 * ms, 0, 0, true},
-		{"faster and larger", 2 * ms, ms, 10, 100, true},
-		{"as fast with half the memory", ms, ms, 100, 50, true},
-		{"as fast with more than half the memory", ms, ms, 100, 51, false},
-		{"as fast with half of little memory", ms, ms, 32, 16, false},
-		{"hardly slower with half the memory", 200 * ms, 201 * ms, 100, 50, true},
-		{"slower with half the memory", 100 * ms, 102 * ms, 100, 50, false},
-		{"not timed, with half the memory", 0, 0, 100, 50, true},
-		{"not timed, with as much memory", 0, 0, 100, 100, false},
+		{"twice as fast", 2 * ms, ms, 0, 0, 0, true, true},
+		{"as fast", ms, ms, 0, 0, 0, false, true},
+		{"faster within the noise", 100 * ms, 98 * ms, 0, 0, 0, false, true},
+		{"faster beyond the noise", 100 * ms, 96 * ms, 0, 0, 0, true, true},
+		{"faster within the doubt", 100 * ms, 92 * ms, 0.1, 0, 0, false, false},
+		{"faster, by how much is in doubt", 100 * ms, 92 * ms, 0.06, 0, 0, true, false},
+		{"faster beyond the doubt", 100 * ms, 70 * ms, 0.1, 0, 0, true, true},
+		{"slower within the doubt", 100 * ms, 104 * ms, 0.1, 0, 0, false, false},
+		{"slower beyond the doubt", 100 * ms, 110 * ms, 0.1, 0, 0, false, true},
+		{"faster and larger", 2 * ms, ms, 0, 10, 100, true, true},
+		{"as fast with half the memory", ms, ms, 0, 100, 50, true, true},
+		{"as fast, perhaps, with half the memory", 100 * ms, 100 * ms, 0.02, 100, 50, true, false},
+		{"as fast, or slower beyond the noise, with half the memory", 100 * ms, 100 * ms, 0.04, 100, 50, false, false},
+		{"as fast with more than half the memory", ms, ms, 0, 100, 51, false, true},
+		{"as fast with half of little memory", ms, ms, 0, 32, 16, false, true},
+		{"hardly slower with half the memory", 200 * ms, 201 * ms, 0, 100, 50, true, true},
+		{"slower with half the memory", 100 * ms, 102 * ms, 0, 100, 50, false, true},
+		{"not timed, with half the memory", 0, 0, 0, 100, 50, true, true},
+		{"not timed, with as much memory", 0, 0, 0, 100, 100, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := core.Measurement{Plain: tt.plain, Kernel: tt.kernel, PlainBytes: tt.plainMiB * mib,
+			m := core.Measurement{Plain: tt.plain, Kernel: tt.kernel, Doubt: tt.doubt, PlainBytes: tt.plainMiB * mib,
 				KernelBytes: tt.kernelMiB * mib}
-			if got := m.Worth(); got != tt.want {
-				t.Errorf("worth: %v, want %v", got, tt.want)
+			if worth, settled := m.Worth(), m.Settled(); worth != tt.want || settled != tt.settled {
+				t.Errorf("worth: %v, settled: %v; want %v and %v", worth, settled, tt.want, tt.settled)
 			}
 		})
 	}
@@ -160,10 +168,12 @@ func TestReportShowsTheFiguresBelowEachAnswer(t *testing.T) {
 
 // TestAutoTakesTheFastestOfSeveral: each that is slower than the plain forward says so where none is left.
 func TestAutoTakesTheFastestOfSeveral(t *testing.T) {
-	took := map[string]time.Duration{"a": 9, "b": 5, "c": 7, "slow": 20, "slower": 30}
+	took := map[string]time.Duration{"a": 9, "b": 5, "c": 7, "doubtful": 9, "slow": 20, "slower": 30}
+	doubt := map[string]float64{"doubtful": 0.2}
 	stopwatch := core.Measured(func(_ context.Context, _ core.Site, k core.Kernel) (core.Measurement, error) {
 		d := took[k.Info().Name]
-		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: d * time.Millisecond, Tokens: 8}, nil
+		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: d * time.Millisecond, Tokens: 8,
+			Doubt: doubt[k.Info().Name]}, nil
 	})
 	for _, tt := range []struct {
 		kernels []string
@@ -171,6 +181,7 @@ func TestAutoTakesTheFastestOfSeveral(t *testing.T) {
 	}{
 		{[]string{"a", "b", "c"}, "b"},
 		{[]string{"slow", "a"}, "a"},
+		{[]string{"doubtful"}, "plain: doubtful is not surely faster: 9.00 ms against 10.0 ms plain, 8 tokens"},
 		{[]string{"slower", "slow"}, "plain: slow is slower: 20.0 ms against 10.0 ms plain, 8 tokens; " +
 			"slower is slower: 30.0 ms against 10.0 ms plain, 8 tokens"},
 	} {

@@ -221,13 +221,12 @@ func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (c
 	if free := memory.Available(); free > 0 && int64(sizes.PlainBytes)+int64(sizes.KernelBytes) > free/2 {
 		return sizes, nil // running both could end this process
 	}
-	m, err := rounds(ctx, p)
+	m, err := rounds(ctx, p, sizes)
 	if err != nil {
 		return m, err
 	}
 	if after := core.HealthOf(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
 		return m, fmt.Errorf("its plugin failed: %s", after.LastError)
 	}
-	m.PlainBytes, m.KernelBytes, m.Tokens = sizes.PlainBytes, sizes.KernelBytes, sizes.Tokens
 	return m, nil
 }

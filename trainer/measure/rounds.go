@@ -6,14 +6,18 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/confidence"
 )
 
 // A measurement takes fewestRounds, however long they are, and then goes on until budget
-// is spent or mostRounds are made: more would hardly change the medians.
+// is spent or mostRounds are made: more would hardly change the medians. Where it is still in
+// doubt whether the kernel is worth it, as on a machine that is busy with something else, it goes
+// on for longest or four times as many.
 const (
-	fewestRounds = 5
+	fewestRounds = confidence.Least
 	mostRounds   = 100
 	budget       = 150 * time.Millisecond
+	longest      = time.Second
 )
 
 // probe is nn.Probe, as far as time is concerned.
@@ -22,10 +26,11 @@ type probe interface {
 	Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error)
 }
 
-// rounds runs both ways in turn and returns medians of the op's time. What the neighbours of the kernel take longer
-// than those of the plain forward counts as the kernel's time, if both their fastest runs and their medians say so: a
-// loss that the kernel causes is in all of them. What else the machine does is in some, and may spare one of one way.
-func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
+// rounds runs both ways in turn, and adds medians of the op's time to what is known of the memory. What
+// the neighbours of the kernel take longer than those of the plain forward counts as the kernel's time,
+// if both their fastest runs and their medians say so: a loss that the kernel causes is in all of them.
+// What else the machine does is in some, and may spare one of one way.
+func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measurement, err error) {
 	var op, beside [2][]time.Duration // plain, kernel
 	var start time.Time
 	for round := 0; ; round++ {
@@ -33,7 +38,7 @@ func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
 			way := (round + i) % 2 // each goes first in every other round
 			took, neighbours, err := p.Run(ctx, way == 1)
 			if err != nil {
-				return m, err
+				return sizes, err
 			}
 			op[way] = append(op[way], took)
 			beside[way] = append(beside[way], neighbours)
@@ -42,12 +47,28 @@ func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
 			op, beside, start = [2][]time.Duration{}, [2][]time.Duration{}, time.Now()
 			continue
 		}
-		if round >= fewestRounds && (round >= mostRounds || time.Since(start) > budget) {
-			break
+		took := time.Since(start)
+		if round < fewestRounds || round < mostRounds && took <= budget {
+			continue
+		}
+		m := figures(op, beside, sizes)
+		if m.Settled() || round >= 4*mostRounds || took > longest {
+			return m, nil
 		}
 	}
+}
+
+// figures are those of some rounds.
+func figures(op, beside [2][]time.Duration, m core.Measurement) core.Measurement {
 	lost := min(slices.Min(beside[1])-slices.Min(beside[0]), median(beside[1])-median(beside[0]))
-	return core.Measurement{Plain: median(op[0]), Kernel: median(op[1]) + max(0, lost)}, nil
+	m.Plain, m.Kernel = median(op[0]), median(op[1])+max(0, lost)
+	ratios := make([]float64, len(op[0]))
+	for i := range ratios {
+		ratios[i] = float64(op[1][i]) / float64(max(op[0][i], 1))
+	}
+	in := confidence.OfMedian(ratios)
+	m.Doubt = (in.High - in.Low) / 2
+	return m
 }
 
 func median(d []time.Duration) time.Duration {
