@@ -12,7 +12,7 @@ import (
 // A measurement takes fewestRounds, however long they are, and then goes on until budget
 // is spent or mostRounds are made: more would hardly change the medians. Where it is still in
 // doubt whether the kernel is worth it, as on a machine that is busy with something else, it goes
-// on for longest or four times as many.
+// on twice as long, and again, until that is longest or four times as many.
 const (
 	fewestRounds = confidence.Least
 	mostRounds   = 100
@@ -33,6 +33,7 @@ type probe interface {
 func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measurement, err error) {
 	var op, beside [2][]time.Duration // plain, kernel
 	var start time.Time
+	look := fewestRounds
 	for round := 0; ; round++ {
 		for i := range 2 {
 			way := (round + i) % 2 // each goes first in every other round
@@ -48,13 +49,14 @@ func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measur
 			continue
 		}
 		took := time.Since(start)
-		if round < fewestRounds || round < mostRounds && took <= budget {
+		if round < look || round < mostRounds && took <= budget {
 			continue
 		}
 		m := figures(op, beside, sizes)
 		if m.Settled() || round >= 4*mostRounds || took > longest {
 			return m, nil
 		}
+		look = 2 * round // of many looks, one would show what is not there
 	}
 }
 
