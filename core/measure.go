@@ -13,7 +13,7 @@ import (
 // the memory for both is not to be had, nothing is timed and memory alone decides.
 type Measurement struct {
 	Plain  time.Duration `json:"plain_ns"`  // forward and backward of the site without the kernel, a median
-	Kernel time.Duration `json:"kernel_ns"` // the same with it
+	Kernel time.Duration `json:"kernel_ns"` // the same with it, or as much of Plain as in the fastest runs if that is more
 	// Doubt is by how much Kernel/Plain may be off, with a confidence of 95%; 0 where nobody has asked.
 	Doubt float64 `json:"doubt,omitempty"`
 

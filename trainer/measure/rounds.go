@@ -26,10 +26,7 @@ type probe interface {
 	Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error)
 }
 
-// rounds runs both ways in turn, and adds medians of the op's time to what is known of the memory. What
-// the neighbours of the kernel take longer than those of the plain forward counts as the kernel's time,
-// if both their fastest runs and their medians say so: a loss that the kernel causes is in all of them.
-// What else the machine does is in some, and may spare one of one way.
+// rounds runs both ways in turn, and adds medians of the op's time to what is known of the memory.
 func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measurement, err error) {
 	var op, beside [2][]time.Duration // plain, kernel
 	var start time.Time
@@ -60,10 +57,16 @@ func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measur
 	}
 }
 
-// figures are those of some rounds.
+// figures are those of some rounds. What gain the fastest runs have not is none of the kernel's: where
+// other programs want the cores, two processes get more of them than one. What the neighbours of the
+// kernel take longer than those of the plain forward counts as the kernel's time, if both their fastest
+// runs and their medians say so: a loss that the kernel causes is in all of them. What else the machine
+// does is in some, and may spare one of one way.
 func figures(op, beside [2][]time.Duration, m core.Measurement) core.Measurement {
 	lost := min(slices.Min(beside[1])-slices.Min(beside[0]), median(beside[1])-median(beside[0]))
-	m.Plain, m.Kernel = median(op[0]), median(op[1])+max(0, lost)
+	m.Plain = median(op[0])
+	atBest := float64(slices.Min(op[1])) / float64(max(slices.Min(op[0]), 1))
+	m.Kernel = max(median(op[1]), time.Duration(atBest*float64(m.Plain))) + max(0, lost)
 	ratios := make([]float64, len(op[0]))
 	for i := range ratios {
 		ratios[i] = float64(op[1][i]) / float64(max(op[0][i], 1))

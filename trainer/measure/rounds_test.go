@@ -48,6 +48,12 @@ func TestRoundsGiveMedians(t *testing.T) {
 			}
 			return 5 * ms, 7 * ms
 		}, 5 * ms, 2 * ms},
+		{"a gain that the fastest runs have not is none", func(run int, fused bool) (time.Duration, time.Duration) {
+			if !fused && run%3 != 0 { // somebody else had the cores
+				return 10 * ms, 7 * ms
+			}
+			return 6 * ms, 7 * ms
+		}, 10 * ms, 10 * ms},
 		{"one lucky run of the neighbours is no loss", func(run int, _ bool) (time.Duration, time.Duration) {
 			if run == 4 { // the plain forward's, of the first round that counts
 				return 3 * ms, 1 * ms
