@@ -63,7 +63,8 @@ func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 }
 
 // widest returns how many columns a tile may have: as many as keep its part of b in its
-// room. A short inner dimension makes them wide, so that a is read less often.
+// room. A short inner dimension makes them wide, so that a is read less often. So do few
+// rows, of which packing b is a larger part: whole rows of b are read faster than pieces.
 func (p *Product) widest(kernel *gemmKernel) int {
 	columns := tileN
 	switch {
@@ -71,7 +72,7 @@ func (p *Product) widest(kernel *gemmKernel) int {
 		columns = narrowWideN
 	case kernel.narrow:
 		columns = narrowTileN
-	case p.TransA:
+	case p.TransA || p.M <= tileN && !p.TransB:
 		columns = wideN
 	}
 	width := roomB / wideN * columns / panelPitch(kernel.cols*innerStep(p.K)) * kernel.cols

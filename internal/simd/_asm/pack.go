@@ -36,7 +36,8 @@ func transpose8() {
 	}
 
 	// The next eight rows are too far apart to be guessed, but would drive these out if all shared one set of the
-	// first-level cache; see block.below.
+	// first-level cache; see block.below. They go to the second level: the few places in which the first waits for
+	// lines are for what is read now.
 	crowded := GP64()
 	XORQ(crowded, crowded)
 	TESTQ(U32(4095), stride)
@@ -46,7 +47,7 @@ func transpose8() {
 	CMPQ(n, Imm(8))
 	JL(LabelRef("columns"))
 	for r := range row {
-		PREFETCHT0(Mem{Base: row[r], Index: stride, Scale: 8})
+		PREFETCHT1(Mem{Base: row[r], Index: stride, Scale: 8})
 	}
 	square(row, dst, step)
 	for r := range row {
@@ -141,9 +142,9 @@ func copyRow(vectors int, dst, step, skip, src, stride, pitch, panels, n reg.Reg
 	MOVQ(src, from)
 	MOVQ(panels, left)
 	Label(panel)
-	PREFETCHT0(Mem{Base: from, Index: stride, Scale: 8}) // rows are too far apart to be guessed
+	PREFETCHT1(Mem{Base: from, Index: stride, Scale: 8}) // as in transpose8
 	for line := 64; line < 32*vectors; line += 64 {
-		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 8, Disp: line})
+		PREFETCHT1(Mem{Base: from, Index: stride, Scale: 8, Disp: line})
 	}
 	var q [8]reg.VecVirtual
 	for i := range vectors {
