@@ -170,15 +170,19 @@ func groups(rounded core.DType, t int, offsets []core.Tensor, product func(e, fr
 		matmul(rounded, product(0, 0, t))
 		return
 	}
-	groupsOf(rounded, offsets[0], 0, offsets[0].Elems()-1, product)
+	one := func(e, _, from, rows int) simd.Product { return product(e, from, rows) }
+	groupsOf(rounded, offsets[0], 0, offsets[0].Elems()-1, 1, one)
 }
 
-// groupsOf computes the products of groups [from, to).
-func groupsOf(rounded core.DType, offsets core.Tensor, from, to int, product func(e, from, rows int) simd.Product) {
+// groupsOf computes the products of groups [from, to), of each as many as it has parts.
+func groupsOf(rounded core.DType, offsets core.Tensor, from, to, parts int,
+	product func(e, part, from, rows int) simd.Product) {
 	var ps []simd.Product
 	ends := offsets.Int32s()
 	for e := from; e < to; e++ {
-		ps = append(ps, product(e, int(ends[e]), int(ends[e+1]-ends[e])))
+		for part := range parts {
+			ps = append(ps, product(e, part, int(ends[e]), int(ends[e+1]-ends[e])))
+		}
 	}
 	matmul(rounded, ps...)
 }

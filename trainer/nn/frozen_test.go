@@ -37,6 +37,9 @@ func freeze(t *testing.T, dtype core.DType, build func(b *Builder)) (frozen, wid
 // the bit: weights are widened on their way into the product.
 func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 	const tokens, in, out, experts = 11, 9, 6, 3
+	offsets := func(c *Context) *autograd.Value {
+		return c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1))
+	}
 	forms := map[string]struct {
 		build   func(b *Builder)
 		forward func(c *Context, x *autograd.Value, p *Param) *autograd.Value
@@ -47,8 +50,12 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 			}},
 		"experts": {func(b *Builder) { b.Param("w", experts, out, in) },
 			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
-				return groupedLinear(c, x, c.Leaf(p), p,
-					c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
+				return groupedLinear(c, x, c.Leaf(p), p, offsets(c), 1)[0]
+			}},
+		"packed experts": {func(b *Builder) { b.Param("w", experts, out, in) },
+			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
+				both := groupedLinear(c, x, c.Leaf(p), p, offsets(c), 2)
+				return mul(c.G, both[0], both[1])
 			}},
 	}
 	for name, form := range forms {
@@ -58,8 +65,8 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 				pass := func(p *Param) (y, dx []float32) {
 					c := newContext(t, 1, tokens)
 					x := param(c, "x", normal(newRand(8), tokens*in), tokens, in)
-					values, grads := run(t, c, []*autograd.Value{form.forward(c, x, p)}, [][]float32{normal(newRand(9), tokens*out)},
-						x)
+					made := form.forward(c, x, p)
+					values, grads := run(t, c, []*autograd.Value{made}, [][]float32{normal(newRand(9), made.Shape().Elems())}, x)
 					return values[0], grads[0]
 				}
 				y, dx := pass(frozen[0])

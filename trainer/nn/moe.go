@@ -3,6 +3,7 @@ package nn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -107,12 +108,11 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 		c.cheap()
 	}
 	rows := permute(c.G, x, ids, m.facts.Experts)
-	both := groupedLinear(c, rows.x, gateUp, m.gateUp, rows.offsets)
+	both := groupedLinear(c, rows.x, gateUp, m.gateUp, rows.offsets, 2)
 	c.cheap()
-	gate, up := halve(c.G, both)
-	gate, up = m.adapt(c, 0, rows.x, gate, &rows), m.adapt(c, 1, rows.x, up, &rows)
+	gate, up := m.adapt(c, 0, rows.x, both[0], &rows), m.adapt(c, 1, rows.x, both[1], &rows)
 	hidden := weigh(c.G, mul(c.G, silu(c.G, gate), up), weights, rows.where)
-	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down, rows.offsets), &rows)
+	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down, rows.offsets, 1)[0], &rows)
 	c.costly()
 	return unpermute(c.G, z, rows.where)
 }
@@ -169,43 +169,49 @@ func countingSort(ids, where, offsets []int32) {
 	offsets[0] = 0
 }
 
-// groupedLinear records y = x * weight[e]^T for the rows of each expert e:
-// x [N, in], weight [E, out, in], y [N, out]. p is the parameter that weight is.
-func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *autograd.Value) *autograd.Value {
-	n, out, in := x.Shape()[0], weight.Shape()[1], weight.Shape()[2]
-	one := products(1, n, out, in)
+// groupedLinear records y = x * weight[e]^T for the rows of each expert e: x [N, in], weight [E, out, in]. y is that many
+// parts of equal width, [N, out/parts] each, as of several matrices that lie packed in one. p is the parameter that
+// weight is.
+func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *autograd.Value, parts int) []*autograd.Value {
+	n, out, in := x.Shape()[0], weight.Shape()[1]/parts, weight.Shape()[2]
+	one := products(1, n, parts*out, in)
 	few := c.T() <= simd.FewRows // then an expert has no more, whatever the router chooses
-	// of experts [from, to); one that no token chose has a product, too: of no rows, which clears the gradient
+	// of experts [from, to); one that no token chose has products, too: of no rows, which clear the gradient
 	weightGradient := func(g *autograd.Grads, from, to int, dst []float32) {
-		groupsOf(core.InvalidDType, g.In[2], from, to, func(e, row, m int) simd.Product {
-			return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[0].Float32s(), row, out), TransA: true,
-				B: matrixAt(g.In[0].Float32s(), row, in), C: dst[(e-from)*out*in:], StrideC: in}
+		groupsOf(core.InvalidDType, g.In[2], from, to, parts, func(e, part, row, m int) simd.Product {
+			return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[part].Float32s(), row, out), TransA: true,
+				B: matrixAt(g.In[0].Float32s(), row, in), C: dst[((e-from)*parts+part)*out*in:], StrideC: in}
 		})
 	}
-	return c.G.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
+	op := autograd.Op{Name: "grouped_linear", Diff: parts, Work: one,
+		Outputs: slices.Repeat([]autograd.Spec{autograd.Float32(n, out)}, parts),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
-			groups(core.InvalidDType, n, args[2:], func(e, from, m int) simd.Product {
+			groupsOf(core.InvalidDType, args[2], 0, weight.Shape()[0], parts, func(e, part, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
-					B: p.operand(args[1], e*out), TransB: true, Dots: few,
-					C: y[0].Float32s()[from*out:], StrideC: out}
+					B: p.operand(args[1], (e*parts+part)*out), TransB: true, Dots: few,
+					C: y[part].Float32s()[from*out:], StrideC: out}
 			})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
 			Parts: &autograd.Parts{Of: 1, Work: one, Run: weightGradient},
 			Each:  []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
-				if d := g.DIn[0]; !d.IsZero() {
-					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
-						return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[0].Float32s(), from, out),
-							B: p.operand(g.In[1], e*out), C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
-					})
+				for part := range parts { // one after the other, for they add up
+					if d := g.DIn[0]; !d.IsZero() {
+						groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
+							return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[part].Float32s(), from, out),
+								B: p.operand(g.In[1], (e*parts+part)*out), C: d.Float32s()[from*in:], StrideC: in,
+								Accumulate: g.Add[0] || part > 0}
+						})
+					}
 				}
 				if d := g.DIn[1]; !d.IsZero() {
 					weightGradient(g, 0, weight.Shape()[0], d.Float32s())
 				}
 				return nil
 			}},
-	}, x, weight, offsets)
+	}
+	return c.G.ApplyAll(op, x, weight, offsets)
 }
 
 // sumRows writes to each of t rows of dst the sum of its assignments' rows of src, in the order of the choices.

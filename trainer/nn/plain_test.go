@@ -183,9 +183,9 @@ func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"},
 		core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c, rows.x, wrt[2], nil, rows.offsets))
-	hidden := weigh(c.G, mul(c.G, silu(c.G, gate), up), wrt[1], rows.where)
-	z := groupedLinear(c, hidden, wrt[3], nil, rows.offsets)
+	both := groupedLinear(c, rows.x, wrt[2], nil, rows.offsets, 2)
+	hidden := weigh(c.G, mul(c.G, silu(c.G, both[0]), both[1]), wrt[1], rows.where)
+	z := groupedLinear(c, hidden, wrt[3], nil, rows.offsets, 1)[0]
 	return []*autograd.Value{unpermute(c.G, z, rows.where)}, wrt
 }
 
