@@ -193,7 +193,7 @@ func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *aut
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0}, Zeros: parts > 1,
 			Parts: &autograd.Parts{Of: 1, Work: one, Run: weightGradient},
 			Each:  []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
 				for part := range parts { // one after the other, for they add up

@@ -36,9 +36,9 @@ type normKind struct {
 	offset int // 0, or 1 where the weights are stored around zero
 }
 
-func (k normKind) facts(b *Builder) core.Facts {
+func (k normKind) facts(weight *Param) core.Facts {
 	f := core.Facts{WeightDType: core.Float32, Dim: k.dim, Eps: k.eps, Offset: k.offset, Cast: core.CastBeforeWeight,
-		Frozen: b.storage != nil}
+		Frozen: weight.Frozen}
 	if k.offset != 0 {
 		f.Cast = core.CastAfterWeight
 	}
@@ -47,13 +47,12 @@ func (k normKind) facts(b *Builder) core.Facts {
 
 // newNorm adds the parameter and the site of a norm, and that of the sum for one of the residual stream.
 func newNorm(b *Builder, path, sitePath string, k normKind, residual bool) *RMSNorm {
-	n := &RMSNorm{}
-	if residual {
-		n.sum = b.site(sitePath+".add", core.AddRMSNorm, k.facts(b))
-	}
-	n.Weight = b.Param(path+".weight", k.dim)
+	n := &RMSNorm{Weight: b.Param(path+".weight", k.dim)}
 	n.Weight.AroundZero = k.offset != 0
-	n.site = b.site(sitePath, core.RMSNorm, k.facts(b))
+	if residual {
+		n.sum = b.site(sitePath+".add", core.AddRMSNorm, k.facts(n.Weight))
+	}
+	n.site = b.site(sitePath, core.RMSNorm, k.facts(n.Weight))
 	if residual {
 		b.sites[len(b.sites)-1].Within = n.sum.path
 	}
