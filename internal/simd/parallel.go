@@ -14,9 +14,20 @@ var threads atomic.Int32
 // for each other, thousands of them for minutes.
 func MaxThreads() int { return max(256, 4*runtime.NumCPU()) }
 
+// unraised is GOMAXPROCS before SetThreads raised it; 0 if it has not.
+var unraised atomic.Int32
+
 // SetThreads sets how many goroutines Parallel and the products use; n <= 0 means
-// one per core that the Go runtime may use, which is also the default.
-func SetThreads(n int) { threads.Store(int32(min(max(n, 0), MaxThreads()))) }
+// one per core that the Go runtime may use, which is also the default. It raises GOMAXPROCS to as many: a goroutine
+// that waits for more to do sleeps unknown to Go's scheduler, and would keep one that has something to do waiting.
+func SetThreads(n int) {
+	n = min(max(n, 0), MaxThreads())
+	if has := runtime.GOMAXPROCS(0); n > has {
+		unraised.CompareAndSwap(0, int32(has))
+		runtime.GOMAXPROCS(n)
+	}
+	threads.Store(int32(n))
+}
 
 // claim is the number of goroutines that those who called Use have agreed on.
 var claim struct {
@@ -54,6 +65,9 @@ func Threads() int { return resolve(threads.Load()) }
 
 func resolve(n int32) int {
 	if n > 0 {
+		return int(n)
+	}
+	if n = unraised.Load(); n > 0 {
 		return int(n)
 	}
 	return runtime.GOMAXPROCS(0)

@@ -166,7 +166,21 @@ func TestThreadsAreSharedAmongThoseWhoUseThem(t *testing.T) {
 		t.Errorf("%d threads, want those of before", Threads())
 	}
 	use(2, 2)()
-	all := use(0, runtime.GOMAXPROCS(0))
-	use(runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0))() // the same number, said otherwise
+	cores := resolve(0)
+	all := use(0, cores)
+	use(cores, cores)() // the same number, said otherwise
 	all()
+}
+
+// TestMoreThreadsThanProcessors: each needs one of Go's scheduler's, and the default stays what it was.
+func TestMoreThreadsThanProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer SetThreads(int(threads.Load()))
+	cores, more := resolve(0), runtime.GOMAXPROCS(0)+3
+	if SetThreads(more); Threads() != more || runtime.GOMAXPROCS(0) < more {
+		t.Errorf("%d threads on %d processors of Go's scheduler, want %d", Threads(), runtime.GOMAXPROCS(0), more)
+	}
+	if SetThreads(0); Threads() != cores {
+		t.Errorf("%d threads by default, want %d", Threads(), cores)
+	}
 }
