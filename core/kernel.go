@@ -173,6 +173,15 @@ type Manifest struct {
 	Kernels  []Info `json:"kernels"`
 }
 
+// Summaries returns those of all kernels, in their order.
+func (m Manifest) Summaries() []string {
+	all := make([]string, len(m.Kernels))
+	for i, k := range m.Kernels {
+		all[i] = k.Summary
+	}
+	return all
+}
+
 // Plugin is an executable that offers kernels, opened.
 type Plugin interface {
 	Manifest() Manifest

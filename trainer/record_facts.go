@@ -31,7 +31,8 @@ func (r *recorder) plugins() []journal.Plugin {
 	plugins, used := []journal.Plugin{}, r.sum.Report.Applied()
 	for _, f := range r.job.Registry.Listing() {
 		if m := f.Manifest; f.Err == nil && used[m.Name] > 0 {
-			plugins = append(plugins, journal.Plugin{Name: m.Name, Version: m.Version, Path: f.Path, Checksum: m.Checksum})
+			plugins = append(plugins, journal.Plugin{Name: m.Name, Version: m.Version, Path: f.Path, Checksum: m.Checksum,
+				Summaries: m.Summaries()})
 		}
 	}
 	return plugins

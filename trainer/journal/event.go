@@ -92,6 +92,8 @@ type Plugin struct {
 	Version  string `json:"version"`
 	Path     string `json:"path"`
 	Checksum string `json:"checksum"` // SHA-256, hexadecimal
+	// Summaries are what its kernels say of themselves, such as the library that they have found.
+	Summaries []string `json:"summaries,omitempty"`
 }
 
 // Step is one optimizer step.

@@ -116,8 +116,8 @@ func repeat(ctx context.Context, m core.Model, reg *core.Registry, run string, r
 		return nil, err
 	}
 	if warning != "" {
-		o.Logger.Warn("the run whose kernels are repeated was on another processor: its losses can differ from these by "+
-			"rounding", "changed", warning)
+		o.Logger.Warn("the run whose kernels are repeated had another processor, or its plugins another library: its "+
+			"losses can differ from these by rounding", "changed", warning)
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil

@@ -40,14 +40,17 @@ type Machine struct {
 	Arch    string            `json:"arch"`
 	SIMD    string            `json:"simd"`
 	Plugins map[string]string `json:"plugins,omitempty"` // SHA-256 of those in use, by name
+	// Summaries has, by name, what the kernels of these say of themselves: a library that they have found, above all.
+	Summaries map[string][]string `json:"summaries,omitempty"`
 }
 
 // This returns the machine, and of the plugins those that are placed.
 func This(reg *core.Registry, placed []core.Placement) Machine {
-	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Instructions(), Plugins: map[string]string{}}
-	for _, p := range placed {
-		if f, ok := reg.Find(p.Kernel); ok && f.Manifest.Checksum != "" {
-			m.Plugins[p.Kernel] = f.Manifest.Checksum
+	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Instructions(), Plugins: map[string]string{},
+		Summaries: map[string][]string{}}
+	for _, name := range distinct(placed) {
+		if f, ok := reg.Find(name); ok && f.Manifest.Checksum != "" {
+			m.Plugins[name], m.Summaries[name] = f.Manifest.Checksum, f.Manifest.Summaries()
 		}
 	}
 	return m
@@ -73,7 +76,7 @@ func Read(path string) (*Record, error) {
 	}
 	s := run.Start
 	r := &Record{Path: file, Machine: Machine{Arch: s.Environment.Arch, SIMD: s.Environment.SIMD,
-		Plugins: map[string]string{}}}
+		Plugins: map[string]string{}, Summaries: map[string][]string{}}}
 	for _, site := range s.Sites {
 		p := core.Placement{Path: site.Path, Op: site.Op, Kernel: site.Kernel}
 		if slices.ContainsFunc(run.Incidents, func(i journal.Incident) bool {
@@ -86,7 +89,7 @@ func Read(path string) (*Record, error) {
 	}
 	for _, p := range s.Plugins {
 		if p.Checksum != "" {
-			r.Machine.Plugins[p.Name] = p.Checksum
+			r.Machine.Plugins[p.Name], r.Machine.Summaries[p.Name] = p.Checksum, p.Summaries
 		}
 	}
 	return r, nil
@@ -127,7 +130,7 @@ func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry,
 			"or %s",
 			r.Path, errors.Join(errs...), r.otherwise())
 	}
-	return plan, r.Machine.processor(now), nil
+	return plan, strings.Join(r.Machine.around(now), " and "), nil
 }
 
 // otherwise says how to have nearly the same kernels.
@@ -142,13 +145,31 @@ func (r *Record) otherwise() string {
 
 // Changed lists what is not as it was, of what changes the last bits.
 func (was Machine) Changed(now Machine) []string {
+	what := was.around(now)
+	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
+		if was.Plugins[name] != now.Plugins[name] {
+			what = append(what, "the plugin "+name)
+		}
+	}
+	return what
+}
+
+// around lists what is not as it was of what plugins find on the machine: its processor, and libraries.
+func (was Machine) around(now Machine) []string {
 	var what []string
 	if p := was.processor(now); p != "" {
 		what = append(what, p)
 	}
-	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
-		if was.Plugins[name] != now.Plugins[name] {
-			what = append(what, "the plugin "+name)
+	for _, name := range slices.Sorted(maps.Keys(was.Summaries)) {
+		before, after := was.Summaries[name], now.Summaries[name]
+		if was.Plugins[name] != now.Plugins[name] || len(before) != len(after) {
+			continue // it is another plugin, or a run of a version of tune that did not keep them
+		}
+		for i := range before {
+			if before[i] != after[i] {
+				what = append(what, fmt.Sprintf("what the plugin %s has found (%q -> %q)", name, before[i], after[i]))
+				break
+			}
 		}
 	}
 	return what

@@ -30,7 +30,7 @@ func keep(t *testing.T, m placement.Machine) (dir, checkpoint string) {
 		start.Sites = append(start.Sites, journal.Site{Path: p.Path, Op: p.Op, Kernel: p.Kernel})
 	}
 	for name, sum := range m.Plugins {
-		start.Plugins = append(start.Plugins, journal.Plugin{Name: name, Checksum: sum})
+		start.Plugins = append(start.Plugins, journal.Plugin{Name: name, Checksum: sum, Summaries: m.Summaries[name]})
 	}
 	if err := w.Record(start); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,8 @@ func keep(t *testing.T, m placement.Machine) (dir, checkpoint string) {
 }
 
 func TestEveryRecordOfARunSaysTheSame(t *testing.T) {
-	m := placement.Machine{Arch: "amd64", SIMD: "avx2", Plugins: map[string]string{"norm": "abc"}}
+	m := placement.Machine{Arch: "amd64", SIMD: "avx2", Plugins: map[string]string{"norm": "abc"},
+		Summaries: map[string][]string{"norm": {"by OpenBLAS", "by itself"}}}
 	dir, checkpoint := keep(t, m)
 	for _, path := range []string{dir, filepath.Join(dir, journal.File), checkpoint,
 		filepath.Join(checkpoint, placement.StateFile)} {
@@ -149,6 +150,25 @@ func TestAnotherProcessorIsAWarning(t *testing.T) {
 		placement.Machine{Arch: "arm64", SIMD: "neon", Plugins: map[string]string{"norm": "abc"}})
 	if err != nil || !strings.Contains(warning, "arm64 neon -> ") {
 		t.Errorf("warning %q, %v", warning, err)
+	}
+}
+
+// TestAnotherLibraryIsAWarning: the plugin is the same, to the bit, and has found another one to compute with.
+func TestAnotherLibraryIsAWarning(t *testing.T) {
+	m := placement.This(core.NewRegistry(), nil)
+	m.Plugins["norm"], m.Summaries["norm"] = "abc", []string{"by OpenBLAS"}
+	_, warning, err := plan(t, plugin{"norm", "abc"}, m)
+	if err != nil || !strings.Contains(warning, `the plugin norm has found ("by OpenBLAS" -> "")`) {
+		t.Errorf("warning %q, %v", warning, err)
+	}
+	now := m
+	now.Summaries = map[string][]string{"norm": {"by BLIS"}}
+	if what := m.Changed(now); len(what) != 1 || !strings.Contains(what[0], `"by OpenBLAS" -> "by BLIS"`) {
+		t.Errorf("changed since a checkpoint: %q", what)
+	}
+	m.Summaries = nil // of a version of tune that did not keep them
+	if what := m.Changed(now); what != nil {
+		t.Errorf("changed since a checkpoint that does not say: %q", what)
 	}
 }
 

@@ -4,9 +4,12 @@
 package dynlib
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unsafe"
 
@@ -33,6 +36,7 @@ func Open(path string) (*Library, error) {
 // first of the candidates of which it can make something. The error of none begins with the text
 // and says where they were looked for.
 func Choose[T any](variable string, candidates []string, none string, use func(*Library) (T, error)) (T, error) {
+	var nothing T
 	try := func(path string) (made T, err error) {
 		l, err := Open(path)
 		if err != nil {
@@ -41,6 +45,10 @@ func Choose[T any](variable string, candidates []string, none string, use func(*
 		return use(l)
 	}
 	if named := os.Getenv(variable); named != "" {
+		if filepath.Base(named) != named && !filepath.IsAbs(named) {
+			return nothing, fmt.Errorf("$%s is %s: name the library by its whole path, since a plugin runs in its own folder",
+				variable, named)
+		}
 		made, err := try(named)
 		if err != nil {
 			return made, fmt.Errorf("the library that $%s names cannot be used: %w", variable, err)
@@ -55,7 +63,6 @@ func Choose[T any](variable string, candidates []string, none string, use func(*
 		}
 		errs = append(errs, brief(err, path))
 	}
-	var nothing T
 	return nothing, fmt.Errorf("%s, or name one by $%s; these were looked for:\n%w", none, variable, errors.Join(errs...))
 }
 
@@ -83,6 +90,25 @@ func (l *Library) Func(names ...string) Func {
 		}
 	}
 	return 0
+}
+
+// Mark tells the file that a function was loaded from apart from others of its name: the first digits of its SHA-256,
+// or "" where the system does not say which it is, or has it in no file.
+func (f Func) Mark() string {
+	path := fileOf(uintptr(f))
+	if path == "" {
+		return ""
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.4x", sum.Sum(nil))
 }
 
 // Call calls a function that takes integers and pointers, and returns what it returns, if that is one of

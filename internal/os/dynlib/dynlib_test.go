@@ -1,7 +1,12 @@
 package dynlib
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -37,6 +42,29 @@ func TestFunctionsAreFoundAndCalled(t *testing.T) {
 	}
 }
 
+// TestMarksAreOfFiles compares with the file that the system says is mapped.
+func TestMarksAreOfFiles(t *testing.T) {
+	l, err := Open(libc)
+	if err != nil {
+		t.Skip("this system's library of C is not found: ", err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip("this system does not say which files are mapped: ", err)
+	}
+	file := regexp.MustCompile(`/\S*/` + regexp.QuoteMeta(libc) + `\n`).Find(maps)
+	b, err := os.ReadFile(strings.TrimSpace(string(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.Func("ldexp").Mark(), fmt.Sprintf("%x", sha256.Sum256(b))[:8]; got != want {
+		t.Errorf("the mark of %s is %q, want %q", file, got, want)
+	}
+	if got := Func(0).Mark(); got != "" {
+		t.Errorf("what is in no file has the mark %q", got)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	if _, err := Open(libc); err != nil {
 		t.Skip("this system's library of C is not found: ", err)
@@ -52,6 +80,8 @@ func TestChoose(t *testing.T) {
 	}{
 		{"the first that can be used", "", []string{"none.so", libc}, path, libc, nil},
 		{"the one that is named", libc, []string{"none.so"}, path, libc, nil},
+		{"one by a path that depends on the folder", filepath.Join("lib", "none.so"), []string{libc}, path, "",
+			[]string{"$TUNE_TEST is " + filepath.Join("lib", "none.so"), "by its whole path"}},
 		{"one that is named and not there", "none.so", []string{libc}, path, "",
 			[]string{"the library that $TUNE_TEST names cannot be used: load none.so"}},
 		{"one that is named and of no use", libc, []string{libc}, refuse, "", []string{"cannot be used", "has no sound"}},

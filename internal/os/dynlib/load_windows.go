@@ -15,6 +15,9 @@ func symbol(handle uintptr, name string) uintptr {
 	return at
 }
 
+// fileOf would return the file that the code at an address was loaded from.
+func fileOf(uintptr) string { return "" }
+
 // Provide loads a library. Those after it find it by its name.
 func Provide(path string) error {
 	_, err := load(path)

@@ -19,6 +19,7 @@ type Library struct {
 	Name    string // such as "OpenBLAS"; "BLAS" for one that does not say
 	Version string // in the words of the library, empty if it has none
 	Path    string // what was loaded
+	Mark    string // of the file that sgemm came from; see dynlib.Func.Mark
 	Wide    bool   // its integers have 64 bits (ILP64), not 32 (LP64)
 	// ByThreads says that it may share out sums among its threads, so that bits depend on their number.
 	ByThreads bool
@@ -36,7 +37,7 @@ func (l *Library) String() string {
 	if l.Wide {
 		width = "ILP64"
 	}
-	return dynlib.Describe(s+", "+width, l.Path, 140)
+	return dynlib.Describe(s+", "+width, l.Mark, l.Path, 140)
 }
 
 // identify asks a library that has sgemm who it is.
@@ -45,6 +46,7 @@ func identify(lib *dynlib.Library) (*Library, error) {
 	if l.sgemm == 0 {
 		return nil, fmt.Errorf("%s has no sgemm_: it is no BLAS", lib.Path)
 	}
+	l.Mark = l.sgemm.Mark()
 	mkl := lib.Func("MKL_Get_Version_String")
 	if mkl != 0 { // before its first call
 		if err := layers(lib); err != nil {

@@ -30,6 +30,7 @@ var candidates = map[string][]string{
 type Library struct {
 	Version string // such as "3.7.2"
 	Path    string // what was loaded
+	Mark    string // of its file; see dynlib.Func.Mark
 	isa     uintptr
 
 	api
@@ -67,6 +68,7 @@ func use(lib *dynlib.Library) (*Library, error) {
 	if says == 0 {
 		return nil, fmt.Errorf("%s has no dnnl_version: it is no oneDNN", lib.Path)
 	}
+	l.Mark = says.Mark()
 	at := says.Call()
 	v := *(*version)(*(*unsafe.Pointer)(unsafe.Pointer(&at)))
 	l.Version = fmt.Sprintf("%d.%d.%d", v.major, v.minor, v.patch)
@@ -146,7 +148,7 @@ func (l *Library) String() string {
 		isa = "AVX512_BF16"
 	}
 	what := fmt.Sprintf("oneDNN %s, %s, %d threads of OpenMP", l.Version, isa, vector.Threads())
-	return dynlib.Describe(what, l.Path, 120)
+	return dynlib.Describe(what, l.Mark, l.Path, 120)
 }
 
 // onThreads calls f with as many threads of OpenMP as this process may use, and gives them back. The number is the
