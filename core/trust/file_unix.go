@@ -94,6 +94,8 @@ func (me identity) check(path string, info fs.FileInfo) error {
 	case stat.Uid != me.user && stat.Uid != rootID:
 		return refuse("%s %s belongs to user %s, who could change it; run chown %d %s, %s",
 			what, path, userName(stat.Uid), me.user, path, remedyFolder)
+	case mode&othersWrite != 0 && mode&fs.ModeSticky != 0: // /tmp is to stay so
+		return refuse("everybody can write to %s %s; copy the plugin to a folder of yours", what, path)
 	case mode&othersWrite != 0:
 		return refuse("everybody can write to %s %s; run chmod o-w %s, %s", what, path, path, remedyFolder)
 	case mode&groupWrites != 0 && stat.Gid != rootID && !(stat.Gid == me.group && me.privateGroup):

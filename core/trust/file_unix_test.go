@@ -71,7 +71,7 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 		"a folder like /tmp": {func(t *testing.T, file,
 			dir string) {
 			chmod(t, filepath.Dir(file), 0o777|os.ModeSticky)
-		}, "everybody can write to the folder FOLDER"},
+		}, "everybody can write to the folder FOLDER; copy the plugin"},
 		"everybody writes further up": {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777) },
 			"everybody can rename what is in the folder DIR"},
 		"below a folder like /tmp": {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, ""},

@@ -105,20 +105,25 @@ func removeLeft(path string, info fs.FileInfo, remove func(path string) error) {
 	_ = remove(path) // the next one tries again
 }
 
-// removeShallow removes a folder of sockets and links.
+// removeShallow removes a folder of sockets, links and empty folders, such as a library makes for its own sockets.
 func removeShallow(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Type() != fs.ModeSocket && e.Type() != fs.ModeSymlink {
+		if e.Type() != fs.ModeSocket && e.Type() != fs.ModeSymlink && !e.IsDir() {
 			return fmt.Errorf("temp: %s has %s in it", path, e.Name())
 		}
 	}
-	for _, e := range entries {
-		if err := os.Remove(filepath.Join(path, e.Name())); err != nil {
-			return err
+	for _, folders := range []bool{true, false} { // a folder that is not empty stays, and all else with it
+		for _, e := range entries {
+			if e.IsDir() != folders {
+				continue
+			}
+			if err := os.Remove(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return os.Remove(path)

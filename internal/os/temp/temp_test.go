@@ -93,32 +93,42 @@ func TestWhatSomebodyHasStays(t *testing.T) {
 	}
 }
 
-// TestFoldersWithFilesInThemStay: whatever they are called, they may be somebody's work.
+// TestFoldersWithFilesInThemStay: whatever they are called, they may be somebody's work. Sockets and empty folders are
+// not.
 func TestFoldersWithFilesInThemStay(t *testing.T) {
 	needLocks(t)
 	dir := t.TempDir()
-	for _, name := range []string{"tune-folder-1", "tune-folder-2", "tune-folder-3"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+	for _, name := range []string{"1", "2/empty", "3", "4/full"} {
+		if err := os.MkdirAll(filepath.Join(dir, "tune-folder-"+name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "tune-folder-1", "work"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"1/work", "4/full/work"} {
+		if err := os.WriteFile(filepath.Join(dir, "tune-folder-"+name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "tune-folder-2", "s")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"2/s", "4/s"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "tune-folder-"+name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	path, remove, err := Folder(dir, folderPattern)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(names(t, dir), " "), "tune-folder-1 "+filepath.Base(path); got != want {
+	want := []string{"tune-folder-1", "tune-folder-4", filepath.Base(path)}
+	slices.Sort(want)
+	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
+	}
+	if got := strings.Join(names(t, filepath.Join(dir, "tune-folder-4")), " "); got != "full s" {
+		t.Errorf("of a folder that stays there is %q, want all", got)
 	}
 	if err := remove(); err != nil {
 		t.Error(err)
