@@ -273,13 +273,10 @@ func (t *trainFlags) check(c *Command) error {
 			t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
-	case t.config.Model == "":
-		for _, flag := range []string{"freeze", "train-layers", "train-modules", "weights", "pad-vocab", "max-samples"} {
-			if t.changed(flag) {
-				return c.usagef("--%s needs --model and --data: the built-in example trains all of its own model on its own data",
-					flag)
-			}
-		}
+	case t.config.Model == "" && (len(t.config.Select.Freeze)+len(t.config.Select.Modules) > 0 ||
+		t.config.Select.Layers != 0):
+		return c.usagef("--freeze, --train-layers and --train-modules need --model and --data: the built-in example " +
+			"trains all of its model")
 	}
 	if t.config.Out == "" {
 		return c.usagef("--out is empty: name the folder to save, or leave the flag out")
