@@ -2,8 +2,8 @@
 // same again: what --kernels from:RUN does. auto measures, and may choose otherwise when it
 // measures anew; kernels round differently from the plain forward, and so the losses of two
 // runs differ. With the same seed and settings, a run that repeats another's placement has
-// its losses, to the bit, as long as the program, the plugins and the vector instructions
-// are the same.
+// its losses, to the bit, as long as the program, the plugins, the libraries that these find
+// and the vector instructions are the same.
 package placement
 
 import (
