@@ -24,7 +24,8 @@ const kernelsBenchLong = `Measure single kernels over a range of shapes: forward
 after the other, against what the machine's memory and arithmetic allow. Without
 a NAME, every plugin that is found is measured. A kernel of this project is also
 measured as it is linked into this program, on the same tensors in the same run:
-the difference is what its process costs.
+the difference is what its process costs. One that can multiply in bfloat16 is
+measured with that, too.
 
 With --boundary, measure that cost itself: the round trip of a call, and one
 kernel on both sides of the boundary with tensors from 4 KiB to 64 MiB.`

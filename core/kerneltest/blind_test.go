@@ -219,20 +219,80 @@ func findAll(t *testing.T, bugs []blind, cases func(core.Op) []kerneltest.Case) 
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			k := faulty{reference.Single(b.op), b.bug}
-			for _, c := range all[b.op] {
-				if c.Kind != b.kind {
-					continue
-				}
-				if err := kerneltest.Check(k, []kerneltest.Case{c}); err != nil {
-					if !errors.Is(err, core.ErrWrongResult) {
-						t.Errorf("found by another error: %v", err)
-					}
-					return
-				}
-			}
-			t.Errorf("no case of the kind %q finds it", b.kind)
+			findOne(t, b, reference.Single(b.op), all[b.op])
 		})
+	}
+}
+
+// findOne wants a case of the bug's kind to find it, planted in k.
+func findOne(t *testing.T, b blind, k core.Kernel, cases []kerneltest.Case) {
+	for _, c := range cases {
+		if c.Kind != b.kind || k.Supports(c.Facts) != nil {
+			continue
+		}
+		if err := kerneltest.Check(faulty{k, b.bug}, []kerneltest.Case{c}); err != nil {
+			if !errors.Is(err, core.ErrWrongResult) {
+				t.Errorf("found by another error: %v", err)
+			}
+			return
+		}
+	}
+	t.Errorf("no case of the kind %q finds it", b.kind)
+}
+
+// choosy supports some facts only.
+type choosy struct {
+	core.Kernel
+	takes func(f core.Facts) bool
+}
+
+func (k choosy) Supports(f core.Facts) error {
+	if !k.takes(f) {
+		return core.ErrNotSupported
+	}
+	return k.Kernel.Supports(f)
+}
+
+// TestAKernelOfFewUsesIsAskedAboutAllSizes as others are, in the first use that it supports.
+func TestAKernelOfFewUsesIsAskedAboutAllSizes(t *testing.T) {
+	uses := map[string]func(f core.Facts) bool{
+		"products in bfloat16": func(f core.Facts) bool { return f.Products == core.BFloat16 },
+		"weights in int8":      func(f core.Facts) bool { return f.WeightDType == core.Int8 },
+		"weights in nf4":       func(f core.Facts) bool { return f.WeightDType == core.NF4 },
+		"frozen weights":       func(f core.Facts) bool { return f.Frozen },
+		"storage in float16":   func(f core.Facts) bool { return f.DType == core.Float16 },
+		"adapters":             func(f core.Facts) bool { return f.Rank > 0 && f.Rank%8 == 0 },
+		"out in eights":        func(f core.Facts) bool { return f.Out%8 == 0 },
+	}
+	bugs := map[string]blind{
+		"more than 512 columns": {"", "large out", core.Linear, more(outputs, 512)},
+		"more than 8,192 terms": {"", "large dim", core.Linear, more(dim, 8192)},
+		"rest of 53 rows":       {"", "sizes of tokens", core.Linear, rest(tokens, 64, 53)},
+		"rest of 32 columns":    {"", "sizes of out", core.Linear, rest(outputs, 64, 32)},
+	}
+	for use, takes := range uses {
+		for name, b := range bugs {
+			t.Run(use+", "+name, func(t *testing.T) {
+				t.Parallel()
+				findOne(t, b, choosy{reference.Single(b.op), takes},
+					kerneltest.SizesFor(choosy{reference.Single(b.op), takes}))
+			})
+		}
+	}
+}
+
+// TestSizesThatNobodyAskedAboutAreSaid: all that it supports is one size.
+func TestSizesThatNobodyAskedAboutAreSaid(t *testing.T) {
+	k := choosy{reference.Single(core.Linear), func(f core.Facts) bool { return f.Dim == 130 && f.Out == 17 }}
+	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Calls: 1, Repeats: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(of(r, "sizes")) != 1 {
+		t.Error("nothing is said")
+	}
+	if err := r.Err(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,10 +14,7 @@ func Cases(op core.Op) []Case {
 	var cases []Case
 	for _, d := range storage() {
 		for i, f := range ops.Of(op).Variants {
-			f.DType = d
-			if f.WeightDType == core.InvalidDType && op.HasWeights() {
-				f.WeightDType = d
-			}
+			f = ofType(op, f, d)
 			cases = append(cases, CasesFor(op, f)...)
 			if op.HasWeights() && i%2 == 0 && !f.Frozen {
 				f.Frozen = true
@@ -37,11 +34,20 @@ func stored(op core.Op, f core.Facts, d core.DType) core.Facts {
 	return f
 }
 
+// ofType is stored, but for weights that have another type of their own.
+func ofType(op core.Op, f core.Facts, d core.DType) core.Facts {
+	if f.WeightDType == core.InvalidDType {
+		return stored(op, f, d)
+	}
+	f.DType = d
+	return f
+}
+
 // kinds are the uses of an op that are as small as can be, in a storage type.
 func kinds(op core.Op, d core.DType) []core.Facts {
 	all := slices.Clone(ops.Of(op).Kinds)
 	for i, f := range all {
-		all[i] = stored(op, f, d)
+		all[i] = ofType(op, f, d)
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -104,9 +105,28 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 				err: core.ErrNotSupported})
 		}
 		r.Results = append(r.Results, c)
+		r.Results = append(r.Results, unknownSizes(r)...)
 	}
 	r.Took = time.Since(start)
 	return r, nil
+}
+
+// unknownSizes says it where a kernel was asked about sizes and supports none of those.
+func unknownSizes(r *Report) []Result {
+	n := 0
+	for _, c := range r.Results {
+		if strings.HasPrefix(c.Kind, "sizes of ") {
+			if n++; c.Status != Skipped {
+				return nil
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	c := Result{Case: string(r.Kernel.Op) + " sizes", Kind: "sizes", Op: r.Kernel.Op}
+	c.skip("it supports none of the %d cases that go through all sizes; sizes other than those above are unknown", n)
+	return []Result{c}
 }
 
 // step is a case of Examine, of a kind.
@@ -120,7 +140,7 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 	op, supports := k.Info().Op, remembered(k.Supports)
 	var cases []Case
 	if !o.Quick {
-		cases = append(Cases(op), fitting(supports, append(Extremes(op), Sizes(op)...))...)
+		cases = append(Cases(op), fitting(supports, append(Extremes(op), sizes(op, supports)...))...)
 	}
 	for _, f := range o.Facts {
 		cases = append(cases, CasesFor(op, f)...)

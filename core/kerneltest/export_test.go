@@ -22,3 +22,6 @@ func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Resul
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)
 	return try(ctx, k, c, Options{Calls: times / 4}, (*trial).anyOrder)
 }
+
+// SizesFor are the sizes that Examine asks a kernel about.
+func SizesFor(k core.Kernel) []Case { return fitting(k.Supports, sizes(k.Info().Op, k.Supports)) }

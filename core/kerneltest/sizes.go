@@ -12,29 +12,50 @@ import (
 // some that are large in all: for each axis every size up to 130 and some beyond, up to
 // more than 65,536 where an op can have that. Kinds of use and storage types after the first
 // of an op have all axes run through the sizes up to 34 together, each with another one, and
-// fewer large ones. They are many, and Examine runs them; in a test, they take Run some seconds.
+// fewer large ones; kinds whose products are rounded are computed by other code, and the first of
+// them is a first one, too. They are many, and Examine runs them; in a test, they take Run some seconds.
 func Sizes(op core.Op) []Case {
+	return sizes(op, func(core.Facts) error { return nil })
+}
+
+// sizes is Sizes for a kernel: the first kind and storage type are the first that it supports.
+func sizes(op core.Op, supports func(core.Facts) error) []Case {
+	var cases []Case
+	types := 0
+	for _, d := range storage() {
+		seen := map[core.DType]int{}
+		for _, f := range kinds(op, d) {
+			cases = append(cases, sizesOf(op, f, types, seen[f.Products])...)
+			if _, ok := fit(supports, f); ok {
+				seen[f.Products]++
+			}
+		}
+		if len(seen) > 0 {
+			types++
+		}
+	}
+	return cases
+}
+
+// sizesOf is Sizes for one kind of use, where i storage types and j kinds of this one were before.
+func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 	var cases []Case
 	axes := ops.Of(op).Axes
-	for i, d := range storage() {
-		for j, f := range kinds(op, d) {
-			if i+j > 0 {
-				cases = append(cases, atOnce(op, f, axes)...)
-			}
-			for _, a := range axes {
-				if i+j > 0 { // the first of the large sizes stand for all
-					a.Rests, a.Step, a.Large = 0, 0, a.Large[:max(1, min(len(a.Large), 4-2*i-j))]
-				}
-				cases = append(cases, along(a, op, f)...)
-			}
-			if i+j < 2 && i < 2 {
-				for _, l := range ops.Of(op).Large {
-					cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
-						u.Tokens = n
-						l.Change(&u.Facts)
-					}))
-				}
-			}
+	if i+j > 0 {
+		cases = append(cases, atOnce(op, f, axes)...)
+	}
+	for _, a := range axes {
+		if i+j > 0 { // the first of the large sizes stand for all
+			a.Rests, a.Step, a.Large = 0, 0, a.Large[:max(1, min(len(a.Large), 4-2*i-j))]
+		}
+		cases = append(cases, along(a, op, f)...)
+	}
+	if i+j < 2 {
+		for _, l := range ops.Of(op).Large {
+			cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
+				u.Tokens = n
+				l.Change(&u.Facts)
+			}))
 		}
 	}
 	return cases

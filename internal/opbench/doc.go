@@ -10,5 +10,6 @@
 // Rates count each input once and each output once, and of the arithmetic only the
 // matrix products. The time that the machine's ceilings allow for that, over the time
 // taken, is the percentage of the ceiling. It may pass 100 where tensors stay in a cache,
-// which the ceiling of memory does not hold for.
+// which the ceiling of memory does not hold for, and with factors of fewer bits, for which
+// that of arithmetic does not, which is measured in float32.
 package opbench

@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{CPU: o.CPU, Rounds: o.Rounds, Ceilings: o.Ceilings, Rows: []Row{}, Skipped: []Skipped{}}
 	for _, k := range o.Kernels {
 		info := k.Info()
-		all := uses(info.Op, o.DType, o.Tokens)
+		all := usesOf(k, o.DType, o.Tokens)
 		if len(all) == 0 {
 			r.Skipped = append(r.Skipped, Skipped{Kernel: info.Name, Op: info.Op, Reason: "no shapes are known for this op"})
 		}

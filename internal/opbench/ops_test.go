@@ -60,6 +60,35 @@ func TestPluginsAreMeasuredBesideTheirLinkedTwins(t *testing.T) {
 	}
 }
 
+// onlyRounded multiplies factors in bfloat16 alone.
+type onlyRounded struct{ core.Kernel }
+
+func (k onlyRounded) Supports(f core.Facts) error {
+	if f.Products == core.InvalidDType {
+		return core.ErrNotSupported
+	}
+	return k.Kernel.Supports(f)
+}
+
+func TestRoundedProductsAreMeasuredOfKernelsThatHaveThem(t *testing.T) {
+	for _, tt := range []struct {
+		kernel          core.Kernel
+		stored, rounded int
+	}{
+		{reference.Single(core.RMSNorm), 4, 0},
+		{reference.Single(core.Linear), 4, 4},
+		{onlyRounded{reference.Single(core.Linear)}, 0, 4},
+	} {
+		n := map[core.DType]int{}
+		for _, u := range usesOf(tt.kernel, core.Float32, nil) {
+			n[u.Facts.Products]++
+		}
+		if n[core.InvalidDType] != tt.stored || n[core.BFloat16] != tt.rounded {
+			t.Errorf("%s: %v, want %d as stored and %d rounded", tt.kernel.Info().Op, n, tt.stored, tt.rounded)
+		}
+	}
+}
+
 func TestEveryOpHasShapes(t *testing.T) {
 	for _, op := range core.Ops() {
 		all := uses(op, core.Float32, nil)

@@ -1,7 +1,9 @@
 package opbench
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -13,6 +15,24 @@ type use struct {
 	kerneltest.Case
 	shape   string // its name
 	lossToo bool
+}
+
+// usesOf returns what a kernel is measured with: the uses of its op, and those again with products in bfloat16 if
+// it can do them. One that can do these only has no other.
+func usesOf(k core.Kernel, d core.DType, tokens []int) []use {
+	stored := uses(k.Info().Op, d, tokens)
+	var rounded []use
+	for _, u := range stored {
+		u.Facts.Products = core.BFloat16
+		u.shape += " bf16"
+		if k.Supports(u.Facts) == nil {
+			rounded = append(rounded, u)
+		}
+	}
+	if len(rounded) > 0 {
+		stored = slices.DeleteFunc(stored, func(u use) bool { return errors.Is(k.Supports(u.Facts), core.ErrNotSupported) })
+	}
+	return append(stored, rounded...)
 }
 
 // uses returns what an op is measured with, those of one shape together; tokens replaces

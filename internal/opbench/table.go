@@ -12,7 +12,7 @@ func (r *Result) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d threads; memory %.3g GB/s, float32 products %.3g GFLOP/s\n",
 		r.CPU, r.Ceilings.Threads, r.Ceilings.Bandwidth/1e9, r.Ceilings.Products/1e9)
-	fmt.Fprintf(&b, "medians of %d rounds; above 100%% of the ceiling, tensors are in a cache\n", r.Rounds)
+	fmt.Fprintf(&b, "medians of %d rounds; above 100%%: tensors in a cache, or factors of fewer bits\n", r.Rounds)
 	heading := ""
 	for i, row := range r.Rows {
 		if h := fmt.Sprintf("%s %s (%s)", row.Op, row.Shape, row.Kernel); h != heading {

@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 			{"npu_fused_x", core.SwiGLU, "1x2", "odd"}}}
 	compare(t, r.Table(), `
 A processor, 2 threads; memory 20 GB/s, float32 products 200 GFLOP/s
-medians of 3 rounds; above 100% of the ceiling, tensors are in a cache
+medians of 3 rounds; above 100%: tensors in a cache, or factors of fewer bits
 
 rms_norm 2048x1024 (npu_fused_x)
   pass      side            ms             p10 - p90            rate  ceiling

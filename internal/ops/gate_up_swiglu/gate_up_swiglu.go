@@ -66,7 +66,8 @@ func shape(name string, dim, intermediate int, recompute bool) opdef.Shape {
 
 func kinds() (all []core.Facts) {
 	for _, f := range []core.Facts{{Layout: core.Separate}, {Layout: core.Separate, Recompute: true},
-		{Layout: core.Packed}, {Layout: core.Separate, Frozen: true}, {Layout: core.Packed, Recompute: true, Frozen: true}} {
+		{Layout: core.Packed}, {Layout: core.Separate, Frozen: true}, {Layout: core.Packed, Recompute: true, Frozen: true},
+		{Layout: core.Separate, WeightDType: core.Int8, Frozen: true}} {
 		f.Dim, f.Intermediate, f.Activation = 5, 7, "silu"
 		all = append(all, f)
 	}

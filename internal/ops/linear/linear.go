@@ -31,6 +31,9 @@ var Op = &opdef.Op{Name: core.Linear,
 	Kinds: []core.Facts{
 		{Dim: 5, Out: 7}, {Dim: 5, Out: 7, Frozen: true}, {Dim: 5, Out: 7, Bias: true},
 		{Dim: 5, Out: 7, Rank: 3, Scale: 0.5}, {Dim: 5, Out: 7, Rank: 3, Scale: 2, Frozen: true, Bias: true},
+		{Dim: 5, Out: 7, WeightDType: core.Int8, Frozen: true}, {Dim: 5, Out: 7, WeightDType: core.NF4, Frozen: true},
+		{Dim: 5, Out: 7, Products: core.BFloat16},
+		{Dim: 5, Out: 7, Rank: 3, Scale: 2, Frozen: true, Bias: true, Products: core.BFloat16},
 	},
 	Variants: []core.Facts{
 		{Dim: 1, Out: 1}, {Dim: 7, Out: 5, Bias: true}, {Dim: 64, Out: 130, Rank: 8, Scale: 2},

@@ -29,9 +29,10 @@ func linearTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
 	return opdef.Squares(sums()[output]).Roots()
 }
 
-// linearBorders: u and v are sums in float32, which are rounded before they are multiplied.
+// linearBorders: u and v are sums in float32, which are rounded before they are multiplied; and processors'
+// instructions for bfloat16 take what is smaller than the normal numbers of float32 as 0.
 func linearBorders(in *opdef.Inputs, _ core.Pass, output string) []float64 {
-	if in.Facts.Products != core.BFloat16 || in.Facts.Rank == 0 || output == "dweight" || output == "dbias" {
+	if in.Facts.Products != core.BFloat16 || output == "dbias" {
 		return nil
 	}
 	l := linearInputs[float64]{Facts: in.Facts}
@@ -39,47 +40,104 @@ func linearBorders(in *opdef.Inputs, _ core.Pass, output string) []float64 {
 		*to = in.Wide(name)
 	}
 	l.prepare()
-	D, N, R := l.Dim, l.Out, l.Rank
-	size := map[string]int{"y": in.Tokens * N, "dx": in.Tokens * D, "dlora_a": R * D, "dlora_b": N * R}
-	moved := make([]float64, size[output])
-	for t := range in.Tokens {
-		for r := range R {
-			ofU := l.border(D, func(d int) float64 { return l.a[r*D+d] * l.x[t*D+d] })
-			ofV := l.border(N, func(n int) float64 { return l.b[n*R+r] * l.dy[t*N+n] })
-			switch output {
-			case "y":
-				for n := range N {
-					moved[t*N+n] += ofU * math.Abs(l.b[n*R+r])
-				}
-			case "dlora_b":
-				for n := range N {
-					moved[n*R+r] += ofU * math.Abs(l.dy[t*N+n])
-				}
-			case "dx":
-				for d := range D {
-					moved[t*D+d] += ofV * math.Abs(l.a[r*D+d])
-				}
-			case "dlora_a":
-				for d := range D {
-					moved[r*D+d] += ofV * math.Abs(l.x[t*D+d])
-				}
+	T, D, N, R := in.Tokens, l.Dim, l.Out, l.Rank
+	x, dy := matrix{l.x, nil, D, 1}, matrix{l.dy, nil, N, 1}
+	weight, a, b := matrix{l.weight, nil, D, 1}, matrix{l.a, nil, D, 1}, matrix{l.b, nil, R, 1}
+	var m moves
+	switch output {
+	case "y":
+		m.add(T, N, D, x, weight)
+		m.add(T, N, R, l.thinned(T, D, x, a), b)
+	case "dx":
+		m.add(T, D, N, dy, weight.transposed())
+		m.add(T, D, R, l.thinned(T, N, dy, b.transposed()), a.transposed())
+	case "dweight":
+		m.add(N, D, T, dy.transposed(), x.transposed())
+	case "dlora_a":
+		m.add(R, D, T, l.thinned(T, N, dy, b.transposed()).transposed(), x.transposed())
+	case "dlora_b":
+		m.add(N, R, T, dy.transposed(), l.thinned(T, D, x, a).transposed())
+	}
+	return m
+}
+
+// matrix is a factor of a product: element (i, k) is at i*rows + k*columns. off, if it is there, is by how much
+// an element may differ.
+type matrix struct {
+	v, off        []float64
+	rows, columns int
+}
+
+func (m matrix) transposed() matrix { return matrix{m.v, m.off, m.columns, m.rows} }
+
+func (m matrix) at(i, k int) (v, off float64) {
+	at := i*m.rows + k*m.columns
+	if m.off != nil {
+		off = m.off[at]
+	}
+	return m.v[at], off
+}
+
+// moves are by how much the elements of a result may differ.
+type moves []float64
+
+// add adds those of a (i, n) times the transpose of b (j, n).
+func (m *moves) add(is, js, n int, a, b matrix) {
+	if *m == nil {
+		*m = make(moves, is*js)
+	}
+	for i := range is {
+		for j := range js {
+			for k := range n {
+				p, offP := a.at(i, k)
+				q, offQ := b.at(j, k)
+				(*m)[i*js+j] += lost(p, q) + offP*math.Abs(q) + offQ*math.Abs(p)
 			}
 		}
 	}
-	return moved
 }
 
-// border returns how far apart the numbers of bfloat16 are that scale times a sum of n terms may be rounded to
-// after it was computed in float32: 0, unless it lies in the middle between two. Roundings are as often up as
-// down, so that their sum is beyond 4 sqrt(n) of the largest next to never.
-func (in *linearInputs[F]) border(n int, term func(i int) float64) float64 {
-	sum, squares := 0.0, 0.0
-	for i := range n {
-		v := in.Scale * term(i)
-		sum, squares = sum+v, squares+v*v
+// smallest is the smallest normal number of float32.
+const smallest = 0x1p-126
+
+// lost is how much a sum may be wrong for one of its products, which is taken as 0 if a factor or it is smaller
+// than normal numbers, and so is the sum up to there.
+func lost(a, b float64) float64 {
+	switch v := math.Abs(a * b); {
+	case v == 0:
+		return 0
+	case min(math.Abs(a), math.Abs(b)) < smallest:
+		return v + smallest
 	}
-	off := 4 * math.Sqrt(float64(n)) * 0x1p-24 * (math.Abs(sum) + math.Sqrt(squares))
-	ends := []float64{sum - off, sum + off}
+	return smallest
+}
+
+// thinned is u or v, the sums of n products of an input and a matrix of the adapter, as they are multiplied. Roundings
+// in float32 are as often up as down, so that the sum of n of them is beyond 4 sqrt(n) of the largest next to never.
+func (in *linearInputs[F]) thinned(tokens, n int, x, a matrix) matrix {
+	R := in.Rank
+	out := matrix{make([]float64, tokens*R), make([]float64, tokens*R), R, 1}
+	for t := range tokens {
+		for r := range R {
+			sum, squares, missing := 0.0, 0.0, 0.0
+			for k := range n {
+				p, _ := x.at(t, k)
+				q, _ := a.at(r, k)
+				v := in.Scale * p * q
+				sum, squares, missing = sum+v, squares+v*v, missing+math.Abs(in.Scale)*lost(p, q)
+			}
+			out.v[t*R+r] = sum
+			out.off[t*R+r] = border(sum, 4*math.Sqrt(float64(n))*0x1p-24*(math.Abs(sum)+math.Sqrt(squares))+missing)
+		}
+	}
+	opdef.RoundBFloat16(out.v)
+	return out
+}
+
+// border returns how far apart the numbers of bfloat16 are that a sum may be rounded to after it was computed with
+// an error: 0, unless it lies in the middle between two.
+func border(sum, err float64) float64 {
+	ends := []float64{sum - err, sum + err}
 	opdef.RoundBFloat16(ends)
 	if apart := ends[1] - ends[0]; apart > 0 && !math.IsInf(apart, 1) {
 		return apart

@@ -24,6 +24,7 @@ var Op = &opdef.Op{Name: core.QKV,
 	Kinds: []core.Facts{
 		{Dim: 5, HeadDim: 3, Heads: 2, KVHeads: 1}, {Dim: 5, HeadDim: 3, Heads: 2, KVHeads: 1, Frozen: true},
 		{Dim: 5, HeadDim: 3, Heads: 2, KVHeads: 1, Bias: true},
+		{Dim: 5, HeadDim: 3, Heads: 2, KVHeads: 1, WeightDType: core.Int8, Frozen: true},
 	},
 	Variants: []core.Facts{
 		{Dim: 1, HeadDim: 1, Heads: 1, KVHeads: 1}, {Dim: 7, HeadDim: 5, Heads: 3, KVHeads: 1, Bias: true},
