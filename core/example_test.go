@@ -94,7 +94,7 @@ func ExampleNewPlan() {
 	// in place: false
 }
 
-// A kernel that is named goes to every site of its op, or it is an error.
+// A kernel that is named goes to every site of its op that it supports; none is an error.
 func ExampleApplyKernel() {
 	ctx, reg := context.Background(), exampleRegistry()
 	report, err := core.ApplyKernel(ctx, "my_norm", newModel(core.RMSNorm, core.RMSNorm, core.SwiGLU), reg)

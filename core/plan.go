@@ -43,8 +43,8 @@ type Action struct {
 	Kernel Kernel // nil: the plain forward stays
 	Reason string // why no kernel, or that it was in place already
 
-	// Trouble says that a kernel which fits the site was left out for what it has done: it failed its check, or could not
-	// be measured.
+	// Trouble says that a kernel which somebody may have counted on was left out: it fits the site, but failed its check
+	// or could not be measured, or it does not fit and was named.
 	Trouble bool
 
 	// CoveredBy is the path of the site whose kernel does the work of this one too; see
@@ -63,8 +63,8 @@ type Plan struct {
 
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
 // before auto and all, and a site that covers another before that. It returns an error,
-// and no plan, for an unknown name, a named kernel that matches no site or does not support
-// a site of its op, two kernels of equal rank on one site, facts that no op has, sites
+// and no plan, for an unknown name, a named kernel that matches no site or fails its check
+// for one, two kernels of equal rank on one site, facts that no op has, sites
 // that cannot be told apart or swapped, auto for a model that nobody says how to measure
 // (see Measured), and a context that ends what is verified or measured. It starts plugins that
 // do not run.
@@ -95,8 +95,8 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		}
 	}
 	p := &Plan{}
-	verified := map[verifyKey]error{} // most layers have the facts of another
-	by := map[string]string{}         // the site whose kernel does the work of a site
+	c := &chooser{checker{o, map[verifyKey]error{}}, r, sel, map[string]error{}}
+	by := map[string]string{} // the site whose kernel does the work of a site
 	for _, site := range sites {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
@@ -106,7 +106,7 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: at})
 			continue
 		}
-		a, err := choose(ctx, site, r, sel, o, verified)
+		a, err := c.choose(ctx, site)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		}
 		p.Actions = append(p.Actions, a)
 	}
-	if err := p.checkNamed(r, sel); err != nil {
+	if err := p.checkNamed(c); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -153,60 +153,86 @@ type verifyKey struct {
 	facts Facts
 }
 
+// checker knows which kernels may take which sites.
+type checker struct {
+	o        options
+	verified map[verifyKey]error // most layers have the facts of another
+}
+
+// chooser decides for one site after the other.
+type chooser struct {
+	checker
+	r        *Registry
+	sel      Selection
+	declined map[string]error // of each named kernel, why it does not take the first site that it cannot
+}
+
 // choose picks the kernel of one site: a named one, else one of auto or all.
-func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options,
-	verified map[verifyKey]error) (Action, error) {
+func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 	if site.Plain != "" {
 		return Action{Site: site, Reason: site.Plain}, nil
 	}
-	if o.except != nil {
-		if reason := o.except(site); reason != "" {
+	if c.o.except != nil {
+		if reason := c.o.except(site); reason != "" {
 			return Action{Site: site, Reason: reason}, nil
 		}
 	}
-	var named, general []Kernel
-	var reasons []string
-	trouble := false
-	for _, k := range r.kernels {
-		info := k.Info()
-		isNamed := slices.Contains(sel.Names, info.Name)
-		if info.Op != site.Op || !isNamed && (!sel.Auto && !sel.All || slices.Contains(sel.Not, info.Name)) {
-			continue
-		}
-		if err := usable(ctx, k, site, o, verified); err != nil {
-			if errors.As(err, new(endedError)) {
-				return Action{}, fmt.Errorf("core: verify %s for %s: %w", info.Name, site.Path, err)
-			}
-			if isNamed {
-				return Action{}, fmt.Errorf("core: kernel %s was named but cannot take %s: %w", info.Name, site.Path, err)
-			}
-			reasons = append(reasons, fmt.Sprintf("%s: %v", info.Name, err))
-			trouble = trouble || !errors.Is(err, ErrNotSupported)
-			continue
-		}
-		if isNamed {
-			named = append(named, k)
-		} else {
-			general = append(general, k)
-		}
-	}
-	candidates := named
-	if named == nil {
-		candidates = general
-	}
+	named, candidates, refused, err := c.candidates(ctx, site)
 	switch {
-	case named == nil && sel.Auto && len(candidates) > 0:
-		return o.best(ctx, site, candidates)
+	case err != nil:
+		return Action{}, err
+	case !named && c.sel.Auto && len(candidates) > 0:
+		return c.o.best(ctx, site, candidates)
 	case len(candidates) > 1:
 		a, b := candidates[0].Info().Name, candidates[1].Info().Name
 		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; exclude one, as in auto,-%s",
 			site.Path, site.Op, ErrConflict, a, b, b)
 	case len(candidates) == 1:
 		return Action{Site: site, Kernel: candidates[0]}, nil
-	case reasons != nil:
-		return Action{Site: site, Reason: strings.Join(reasons, "; "), Trouble: trouble}, nil
+	case refused.Reason != "":
+		return refused, nil
 	}
-	return Action{Site: site, Reason: absence(site.Op, r, sel)}, nil
+	return Action{Site: site, Reason: absence(site.Op, c.r, c.sel)}, nil
+}
+
+// candidates returns the kernels that may take a site, those that are named or, without any, those of auto and all;
+// and if none may, what is done for the reasons of those that were selected.
+func (c *chooser) candidates(ctx context.Context, site Site) (isNamed bool, all []Kernel, refused Action, err error) {
+	var named, general []Kernel
+	var reasons []string
+	refused.Site = site
+	for _, k := range c.r.kernels {
+		info := k.Info()
+		isNamed := slices.Contains(c.sel.Names, info.Name)
+		if info.Op != site.Op || !isNamed && (!c.sel.Auto && !c.sel.All || slices.Contains(c.sel.Not, info.Name)) {
+			continue
+		}
+		err := c.usable(ctx, k, site)
+		switch {
+		case err == nil && isNamed:
+			named = append(named, k)
+		case err == nil:
+			general = append(general, k)
+		case errors.As(err, new(endedError)):
+			return false, nil, refused, fmt.Errorf("core: verify %s for %s: %w", info.Name, site.Path, err)
+		case isNamed && !errors.Is(err, ErrNotSupported):
+			return false, nil, refused, cannotTake(info.Name, site, err)
+		default:
+			if isNamed && c.declined[info.Name] == nil {
+				c.declined[info.Name] = cannotTake(info.Name, site, err)
+			}
+			reasons = append(reasons, info.Name+": "+strings.TrimPrefix(err.Error(), info.Name+": "))
+			refused.Trouble = refused.Trouble || isNamed || !errors.Is(err, ErrNotSupported)
+		}
+	}
+	if refused.Reason = strings.Join(reasons, "; "); named != nil {
+		return true, named, refused, nil
+	}
+	return false, general, refused, nil
+}
+
+func cannotTake(name string, site Site, err error) error {
+	return fmt.Errorf("core: kernel %s was named but cannot take %s: %w", name, site.Path, err)
 }
 
 // absence says why no kernel was even considered for an op.
@@ -223,15 +249,15 @@ func absence(op Op, r *Registry, sel Selection) string {
 }
 
 // usable reports why a kernel may not take a site.
-func usable(ctx context.Context, k Kernel, site Site, o options, verified map[verifyKey]error) error {
+func (c *checker) usable(ctx context.Context, k Kernel, site Site) error {
 	info := k.Info()
-	if reason, ok := o.plain[info.Op]; ok {
+	if reason, ok := c.o.plain[info.Op]; ok {
 		return fmt.Errorf("%w: %s", ErrNotSupported, reason)
 	}
-	if len(info.Op.Passes()) == 1 && !o.inference {
+	if len(info.Op.Passes()) == 1 && !c.o.inference {
 		return fmt.Errorf("%w: %s is for inference and has no backward pass, and this is training", ErrNotSupported, info.Op)
 	}
-	if !info.Backward && !o.inference {
+	if !info.Backward && !c.o.inference {
 		return fmt.Errorf("%w: it has no backward pass, and this is training", ErrNotSupported)
 	}
 	if err := k.Supports(site.Facts); err != nil {
@@ -242,26 +268,29 @@ func usable(ctx context.Context, k Kernel, site Site, o options, verified map[ve
 		return nil
 	}
 	key := verifyKey{info.Name, info.Op, site.Facts}
-	err, seen := verified[key]
+	err, seen := c.verified[key]
 	if !seen {
 		if err = v.Verify(ctx, site.Facts); err != nil && ctx.Err() != nil {
 			return endedError{ctx.Err()}
 		}
-		verified[key] = err
+		c.verified[key] = err
 	}
 	return err
 }
 
 // checkNamed makes sure that every kernel named explicitly is placed somewhere.
-func (p *Plan) checkNamed(r *Registry, sel Selection) error {
-	for _, name := range sel.Names {
+func (p *Plan) checkNamed(c *chooser) error {
+	for _, name := range c.sel.Names {
 		placed := slices.ContainsFunc(p.Actions, func(a Action) bool {
 			return a.Kernel != nil && a.Kernel.Info().Name == name
 		})
 		if placed {
 			continue
 		}
-		ks, err := r.Lookup(name)
+		if err := c.declined[name]; err != nil {
+			return fmt.Errorf("%w; it has no other site, and a kernel that is named must have one", err)
+		}
+		ks, err := c.r.Lookup(name)
 		if err != nil {
 			return err
 		}
@@ -337,7 +366,7 @@ func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection st
 	return applySelection(ctx, m, r, sel, opts)
 }
 
-// ApplyKernel places one kernel by name, on every site of its ops; none is an error.
+// ApplyKernel places one kernel by name, on every site of its ops that it supports; none is an error.
 func ApplyKernel(ctx context.Context, name string, m Model, r *Registry, opts ...Option) (*Report, error) {
 	return applySelection(ctx, m, r, Selection{Names: []string{name}}, opts)
 }

@@ -124,19 +124,52 @@ func TestNamedKernelWithoutASiteIsAnError(t *testing.T) {
 	}
 }
 
-func TestNamedKernelMustTakeEverySiteOfItsOp(t *testing.T) {
-	picky := newKernel("norm", core.RMSNorm)
-	picky.supports = func(f core.Facts) error {
+// picky takes norms without an offset.
+func picky() *fakeKernel {
+	k := newKernel("norm", core.RMSNorm)
+	k.supports = func(f core.Facts) error {
 		if f.Offset == 1 {
 			return fmt.Errorf("%w: offset=1", core.ErrNotSupported)
 		}
 		return nil
 	}
+	return k
+}
+
+func TestNamedKernelLeavesASiteThatItDoesNotFitAndSaysSo(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RMSNorm)
 	m[1].Facts.Offset = 1
-	_, err := plan(t, m, newRegistry(t, picky), "norm")
+	report, err := core.ApplyKernel(t.Context(), "norm", m, newRegistry(t, picky()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := report.Actions
+	if a[0].Kernel == nil || a[1].Kernel != nil || !a[1].Trouble || !strings.Contains(a[1].Reason, "norm: not supported: offset=1") {
+		t.Errorf("%+v", a)
+	}
+	if brief := report.Brief(""); !strings.Contains(brief, "offset=1") {
+		t.Errorf("not said without all sites:\n%s", brief)
+	}
+}
+
+func TestNamedKernelLeavesASiteToOneThatFits(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm)
+	m[1].Facts.Offset = 1
+	p, err := plan(t, m, newRegistry(t, picky(), newKernel("other", core.RMSNorm)), "all,norm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := planned(p); !slices.Equal(got, []string{"norm", "other"}) || p.Actions[1].Trouble {
+		t.Errorf("got %q, trouble %t", got, p.Actions[1].Trouble)
+	}
+}
+
+func TestNamedKernelMustTakeASite(t *testing.T) {
+	m := newModel(core.RMSNorm)
+	m[0].Facts.Offset = 1
+	_, err := plan(t, m, newRegistry(t, picky()), "norm")
 	wantErrorIs(t, err, core.ErrNotSupported)
-	if !strings.Contains(err.Error(), "norm") || !strings.Contains(err.Error(), m[1].Path) {
+	if !strings.Contains(err.Error(), "norm") || !strings.Contains(err.Error(), m[0].Path) {
 		t.Errorf("error %q names not both kernel and site", err)
 	}
 }

@@ -42,14 +42,14 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 		return nil, err
 	}
 	p := &Plan{}
-	verified := map[verifyKey]error{}
+	c := &checker{o, map[verifyKey]error{}}
 	by := map[string]string{} // the site whose kernel does the work of a site
 	for i, site := range sites {
 		a := Action{Site: site, Reason: "plain in that run"}
 		if reason, plain := o.plain[site.Op]; plain {
 			a.Reason = reason
 		} else if was[i].Kernel != "" {
-			k, err := r.placeable(ctx, was[i], site, o, verified)
+			k, err := r.placeable(ctx, was[i], site, c)
 			if err != nil {
 				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
 			}
@@ -80,8 +80,7 @@ func withInference(sites []Site, was []Placement) []Placement {
 }
 
 // placeable returns the kernel that a site had, if it can have it now.
-func (r *Registry) placeable(ctx context.Context, was Placement, site Site, o options,
-	verified map[verifyKey]error) (Kernel, error) {
+func (r *Registry) placeable(ctx context.Context, was Placement, site Site, c *checker) (Kernel, error) {
 	if site.Plain != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNotSupported, site.Plain)
 	}
@@ -93,7 +92,7 @@ func (r *Registry) placeable(ctx context.Context, was Placement, site Site, o op
 	if i < 0 {
 		return nil, fmt.Errorf("%w: it offers %s no more", ErrNotSupported, site.Op)
 	}
-	return offered[i], usable(ctx, offered[i], site, o, verified)
+	return offered[i], c.usable(ctx, offered[i], site)
 }
 
 // sameSites returns an error that names the first site that only one side has.
