@@ -8,6 +8,28 @@ import (
 	"github.com/seed98097648/tune/trainer/demo"
 )
 
+// ofFolders are the flags that say how the model and the data of a folder are taken. The built-in example reads
+// neither, and would pass over them.
+var ofFolders = []string{
+	"eval-data", "eval-size", "data-format", "template", "dataset-dir", "max-samples", "skip-bad-rows",
+	"train-on-prompt", "cut-long", "no-packing", "repeat-prompt", "system", "template-args", "mask-history",
+	"mix", "mix-probs", "group-by-length", "stage", "ref-cache", "weights", "add-tokens", "add-special-tokens",
+	"add-template-tokens", "pad-vocab", "train-modules", "train-layers", "freeze", "lora-rank", "adapter",
+	"base-int8", "base-nf4", "metric",
+}
+
+// checkExample refuses these for the built-in example, by what they say and not by whether they are given: a
+// saved tune.yaml gives every flag.
+func checkExample(c *Command) error {
+	for _, name := range ofFolders {
+		if f := c.Flags.Lookup(name); f != nil && f.Value.String() != f.DefValue {
+			return c.usagef("--%s needs --model and --data: the built-in example has a model and data of its own, and trains "+
+				"all of the model", name)
+		}
+	}
+	return nil
+}
+
 // shownAnswers is how many of the demo's answers are printed.
 const shownAnswers = 6
 

@@ -264,19 +264,10 @@ func (t *trainFlags) check(c *Command) error {
 	case t.config.Model == "" && len(t.config.Data.Paths) > 0:
 		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the " +
 			"built-in example")
-	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
-		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
-	case t.config.Model == "" && (len(t.config.Words.Tokens)+len(t.config.Words.Special) > 0 || t.config.Words.Marks):
-		return c.usagef("new tokens need --model and --data: the built-in example has its own")
-	case t.config.Model == "" && t.config.Preference.Enabled():
-		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow",
-			t.config.Preference.Stage)
-	case t.config.Model == "" && t.config.LoRA.Enabled():
-		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
-	case t.config.Model == "" && (len(t.config.Select.Freeze)+len(t.config.Select.Modules) > 0 ||
-		t.config.Select.Layers != 0):
-		return c.usagef("--freeze, --train-layers and --train-modules need --model and --data: the built-in example " +
-			"trains all of its model")
+	case t.config.Model == "":
+		if err := checkExample(c); err != nil {
+			return err
+		}
 	}
 	if t.config.Out == "" {
 		return c.usagef("--out is empty: name the folder to save, or leave the flag out")
