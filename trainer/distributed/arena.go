@@ -104,6 +104,9 @@ func offerArena(ranks, elems int, size int64) (*arena, invitation, error) {
 	if err != nil {
 		return nil, invitation{}, err
 	}
+	if err := r.Reserve(0, size); err != nil {
+		return nil, invitation{}, errors.Join(err, r.Close())
+	}
 	a := newArena(r.Bytes(), ranks, elems, r.Close)
 	a.mark.nonce = rand.Uint64()
 	path := r.Path()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -89,7 +88,7 @@ func (a *arena) take(n int) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	if err := a.checkSpace(int64(a.heap.dirty - touched)); err != nil {
+	if err := a.Reserve(int64(touched), int64(a.heap.dirty-touched)); err != nil {
 		a.heap.free(from)
 		a.heap.dirty = touched
 		return nil, err
@@ -97,20 +96,6 @@ func (a *arena) take(n int) ([]byte, error) {
 	b := a.data[from : from+n : from+n]
 	clear(b[:min(n, dirty)])
 	return b, nil
-}
-
-// checkSpace reports that the file system has no room for more bytes of a file, of which
-// the first write to them would end the process.
-func (a *arena) checkSpace(more int64) error {
-	if a.path == "" || more == 0 {
-		return nil
-	}
-	if free, known := freeSpace(a.path); known && free < more {
-		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; "+
-			"have the environment variable TMPDIR name a folder with more",
-			ErrNoRoom, a.name, amount.Bytes(more), filepath.Dir(a.path), amount.Bytes(free))
-	}
-	return nil
 }
 
 // grow adds a region with room for that many bytes, and for as many as there are already

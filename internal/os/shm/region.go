@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/temp"
 )
 
@@ -119,6 +121,41 @@ func (r *Region) File() *os.File { return r.file }
 // Path returns the path of the file under which another process of the same user can
 // open the region while this process lives, or "" for anonymous memory.
 func (r *Region) Path() string { return r.path }
+
+// Reserve gives n bytes of the region, which nobody has written to yet, their room in the file system if the region is a
+// file. Without room the first write to them would end the process; here it is an error, which wraps ErrNoRoom.
+func (r *Region) Reserve(from, n int64) error {
+	if r.path == "" || n == 0 {
+		return nil
+	}
+	free, known := freeSpace(r.path)
+	if known && free < n { // or all that there is would be taken first
+		return r.noRoom(n, fmt.Errorf("%s is free", amount.Bytes(free)))
+	}
+	if err := reserve(r.file, from, n); err != nil {
+		return r.noRoom(n, err)
+	}
+	return nil
+}
+
+func (r *Region) noRoom(n int64, err error) error {
+	return fmt.Errorf("shm: %w in region %s for %s in %s, where memory lies in files: %w; "+
+		"have the environment variable TMPDIR name a folder with more",
+		ErrNoRoom, r.name, amount.Bytes(n), filepath.Dir(r.path), err)
+}
+
+// writeZeros is reserve for file systems that know no other way.
+func writeZeros(f *os.File, from, n int64) error {
+	zeros := make([]byte, min(n, 1<<20))
+	for end := from + n; from < end; {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-from)], from)
+		if err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return nil
+}
 
 // Close unmaps the region and gives its memory back once no other process maps it.
 // Slices of it must not be used any more: reading one ends the process. Close may be
