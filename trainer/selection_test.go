@@ -1,12 +1,15 @@
 package trainer_test
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -39,41 +42,51 @@ func values(m *models.Model) map[string][]float32 {
 	return all
 }
 
+// selections of what is trained, and whether a weight is.
+var selections = map[string]struct {
+	selection models.Selection
+	lora      lora.Config
+	trains    func(name string) bool
+}{
+	"but some": {models.Selection{Freeze: []string{"embed_tokens", "layers.0.mlp", "q_proj"}}, lora.Config{},
+		func(n string) bool {
+			return !strings.Contains(n, "embed_tokens") && !strings.Contains(n, "layers.0.mlp") && !strings.Contains(n, "q_proj")
+		}},
+	"the last layer": {models.Selection{Layers: 1}, lora.Config{},
+		func(n string) bool { return strings.Contains(n, "layers.1.") }},
+	"the first layer, and the head": {models.Selection{Layers: -1, Modules: []string{"lm_head", "norm"}}, lora.Config{},
+		func(n string) bool {
+			return strings.Contains(n, "layers.0.") || n == "lm_head.weight" || n == "model.norm.weight"
+		}},
+	"experts alone": {models.Selection{Modules: []string{"experts"}}, lora.Config{},
+		func(n string) bool { return strings.Contains(n, "experts") }},
+	"beside adapters of a layer": {models.Selection{Modules: []string{"embed_tokens", "norm"}},
+		lora.Config{Rank: 2, Layers: []int{1}, Targets: []string{"q_proj", "v_proj"}},
+		func(n string) bool {
+			return strings.Contains(n, "embed_tokens") || n == "model.norm.weight" ||
+				strings.Contains(n, "layers.1") && strings.Contains(n, "lora_")
+		}},
+}
+
+// onlyMoved wants those weights to differ from before that are trained.
+func onlyMoved(t *testing.T, m *models.Model, before map[string][]float32, trains func(string) bool) {
+	t.Helper()
+	for n, v := range values(m) {
+		if moved := !slices.Equal(v, before[n]); moved != trains(n) {
+			t.Errorf("%s: moved is %v", n, moved)
+		}
+	}
+}
+
 // TestWhatIsSelectedIsTrained: nothing else moves, and a run that was given up goes on to the same bits.
 func TestWhatIsSelectedIsTrained(t *testing.T) {
-	for name, c := range map[string]struct {
-		selection models.Selection
-		lora      lora.Config
-		trains    func(name string) bool
-	}{
-		"but some": {models.Selection{Freeze: []string{"embed_tokens", "layers.0.mlp", "q_proj"}}, lora.Config{},
-			func(n string) bool {
-				return !strings.Contains(n, "embed_tokens") && !strings.Contains(n, "layers.0.mlp") && !strings.Contains(n, "q_proj")
-			}},
-		"the last layer": {models.Selection{Layers: 1}, lora.Config{},
-			func(n string) bool { return strings.Contains(n, "layers.1.") }},
-		"the first layer, and the head": {models.Selection{Layers: -1, Modules: []string{"lm_head", "norm"}}, lora.Config{},
-			func(n string) bool {
-				return strings.Contains(n, "layers.0.") || n == "lm_head.weight" || n == "model.norm.weight"
-			}},
-		"experts alone": {models.Selection{Modules: []string{"experts"}}, lora.Config{},
-			func(n string) bool { return strings.Contains(n, "experts") }},
-		"beside adapters of a layer": {models.Selection{Modules: []string{"embed_tokens", "norm"}},
-			lora.Config{Rank: 2, Layers: []int{1}, Targets: []string{"q_proj", "v_proj"}},
-			func(n string) bool {
-				return strings.Contains(n, "embed_tokens") || n == "model.norm.weight" || strings.Contains(n, "layers.1") && strings.Contains(n, "lora_")
-			}},
-	} {
+	for name, c := range selections {
 		t.Run(name, func(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "base")
 			j := selected(t, long(t, filepath.Join(t.TempDir(), "whole")), base, c.selection, c.lora)
 			before := values(j.Model)
 			run1(t, j)
-			for n, v := range values(j.Model) {
-				if moved := !slices.Equal(v, before[n]); moved != c.trains(n) {
-					t.Errorf("%s: moved is %v", n, moved)
-				}
-			}
+			onlyMoved(t, j.Model, before, c.trains)
 			for _, p := range j.Model.Params() {
 				if wide := p.Tensor.DType == core.Float32; wide == (p.Frozen && len(p.Tensor.Shape) > 1) {
 					t.Errorf("%s, frozen %v, is %s", p.Name, p.Frozen, p.Tensor.DType)
@@ -83,6 +96,39 @@ func TestWhatIsSelectedIsTrained(t *testing.T) {
 			dies(t, selected(t, long(t, out), base, c.selection, c.lora), 5)
 			run1(t, resumed(t, selected(t, long(t, out), base, c.selection, c.lora)))
 			sameResult(t, out, j.Config.Out)
+		})
+	}
+}
+
+// TestKernelsTrainWhatIsSelected, and learn what the plain model does.
+func TestKernelsTrainWhatIsSelected(t *testing.T) {
+	mem := plugintest.Memory(t)
+	reg := plugintest.Scan(t, transport.Options{})
+	for name, c := range selections {
+		t.Run(name, func(t *testing.T) {
+			base := filepath.Join(t.TempDir(), "base")
+			run := func(patch func(*models.Model)) *trainer.Summary {
+				j := long(t, filepath.Join(t.TempDir(), "out"))
+				j.Memory = mem
+				j = selected(t, j, base, c.selection, c.lora)
+				patch(j.Model)
+				before := values(j.Model)
+				s := run1(t, j)
+				onlyMoved(t, j.Model, before, c.trains)
+				return s
+			}
+			plain, got := run(func(*models.Model) {}), run(func(m *models.Model) {
+				report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all")
+				if err != nil || len(report.Applied()) < 6 {
+					t.Fatal(err, report)
+				}
+			})
+			if len(got.Wrong) > 0 {
+				t.Errorf("taken off: %v", got.Wrong)
+			}
+			if math.Abs(got.Last.Loss-plain.Last.Loss) > 1e-4*plain.Last.Loss {
+				t.Errorf("the loss is %g in the end, %g of the plain model", got.Last.Loss, plain.Last.Loss)
+			}
 		})
 	}
 }
