@@ -122,8 +122,8 @@ func (r *Region) File() *os.File { return r.file }
 // open the region while this process lives, or "" for anonymous memory.
 func (r *Region) Path() string { return r.path }
 
-// Reserve gives n bytes of the region, which nobody has written to yet, their room in the file system if the region is a
-// file. Without room the first write to them would end the process; here it is an error, which wraps ErrNoRoom.
+// Reserve gives n bytes of the region, which nobody has written to yet, their room in the file system if the region
+// is a file. Without room the first write to them would end the process; here it is an error, which wraps ErrNoRoom.
 func (r *Region) Reserve(from, n int64) error {
 	if r.path == "" || n == 0 {
 		return nil
