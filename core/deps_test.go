@@ -35,7 +35,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
 	{"internal/os/cpu", "", ""},
-	{"internal/os/dynlib", "github.com/ebitengine/purego", ""},
+	{"internal/os/dynlib", "github.com/ebitengine/purego golang.org/x/sys", ""},
 	{"internal/os/hugepage", "golang.org/x/sys", "internal/os/shm internal/simd"},
 	{"internal/os/memory", "", ""},
 	{"internal/os/plainfile", "internal/nearest", ""},

@@ -315,6 +315,9 @@ func (a *app) noteWarmup(s trainer.Start) {
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
 	example *demo.Demo, placed func(*core.Report) string) error {
+	if err := checkSpareFiles(); err != nil {
+		return err
+	}
 	memory.Save() // of what is loaded by now, most stays
 	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout

@@ -110,7 +110,12 @@ func (e *executable) alias(dir string) (string, error) {
 // one is this program.
 func Executable(path string) (string, error) {
 	if strings.HasPrefix(path, core.BuiltIn) {
-		return os.Executable()
+		exe, err := os.Executable()
+		if err != nil {
+			err = fmt.Errorf("what is built in is this program, started again, which cannot find its own file: %w; "+
+				"mount /proc, or name a folder with plugins (--plugin-dir)", err)
+		}
+		return exe, err
 	}
 	return filepath.Abs(path)
 }

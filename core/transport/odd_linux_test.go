@@ -55,6 +55,10 @@ func oddMachines() map[string]oddMachine {
 		"64 open files, portable":   {enter: func() error { return sandbox.LimitFiles(64) }, portable: true, want: "rpc"},
 		"a long TMPDIR":             {enter: longTemp, want: "doorbell"},
 		"a long TMPDIR, portable":   {enter: longTemp, portable: true, want: "rpc"},
+		"TMPDIR in this folder":     {enter: tempIn("."), want: "doorbell"},
+		"that, portable":            {enter: tempIn("."), portable: true, want: "rpc"},
+		"no TMPDIR":                 {enter: tempIn("/no/such/folder"), want: "doorbell"},
+		"no files in TMPDIR":        {enter: tempIn("/proc/self"), want: "doorbell"},
 		// Whoever makes one of Linux's own calls dies of it, host or plugin.
 		"portable, nothing of Linux's": {portable: true, mounts: true, want: "rpc",
 			enter: func() error {
@@ -67,6 +71,11 @@ func oddMachines() map[string]oddMachine {
 func longTemp() error {
 	dir := filepath.Join(os.TempDir(), strings.Repeat("x", 70), strings.Repeat("y", 70))
 	return errors.Join(os.MkdirAll(dir, 0o700), os.Setenv("TMPDIR", dir))
+}
+
+// tempIn has a folder for temporary files that is of no use as it is named.
+func tempIn(dir string) func() error {
+	return func() error { return errors.Join(os.Chdir(os.TempDir()), os.Setenv("TMPDIR", dir)) }
 }
 
 // platformRoles are the roles of this file; see roles.

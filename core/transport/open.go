@@ -92,6 +92,10 @@ const missing = "the executable, or the interpreter that it names, is missing; "
 // errResources is why a plugin that may be fine is not started.
 var errResources = errors.New("a limit of this process or machine is reached")
 
+// endedEarly is said of a plugin that ended before it had said anything that a host could take up. go-plugin's own
+// words on that are of its protocol.
+const endedEarly = "it ended before the handshake"
+
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
 // as texts only. Tests hold them against the pinned version.
 var startErrors = []struct {
@@ -107,9 +111,8 @@ var startErrors = []struct {
 		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
 	{"timeout while waiting for plugin to start", core.ErrPluginExited,
 		"it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
-	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
-	{"plugin exited before we could connect", core.ErrPluginExited,
-		"it ended before the handshake; run it by hand to see why"},
+	{"Failed to read any lines", core.ErrPluginExited, endedEarly},
+	{"plugin exited before we could connect", core.ErrPluginExited, endedEarly},
 	{"Unrecognized remote plugin message", core.ErrIncompatible,
 		"it is not a kernel plugin; move it out of the plugin folder"},
 	{"ncompatible API version", core.ErrIncompatible,
@@ -126,6 +129,10 @@ const notOurs = "This binary is a plugin"
 
 // startError ends the process and explains why it could not be started.
 func (p *process) startError(ctx context.Context, cause error) error {
+	if p.cmd.Process != nil && ctx.Err() == nil {
+		p.awaitEnd()
+	}
+	gone := p.gone()
 	p.end()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("transport: start %s: %w", p.path, err)
@@ -143,12 +150,16 @@ func (p *process) startError(ctx context.Context, cause error) error {
 			}
 		}
 	}
-	reason, _, _ := strings.Cut(cause.Error(), "\n")
-	reason = strings.TrimRight(printable(reason), ": ") // go-plugin quotes what was printed, which may be nothing
-	if words != "" {
-		reason += "; its last words: " + words
+	if remedy == endedEarly {
+		remedy += p.state(gone)
+	} else {
+		reason, _, _ := strings.Cut(cause.Error(), "\n")
+		remedy += ": " + strings.TrimRight(printable(reason), ": ") // it quotes what was printed, which may be nothing
 	}
-	return fmt.Errorf("transport: start %s: %w: %s: %s%s", p.path, is, remedy, reason, p.limitNote())
+	if words != "" {
+		remedy += "; its last words: " + words
+	}
+	return fmt.Errorf("transport: start %s: %w: %s%s", p.path, is, remedy, p.limitNote())
 }
 
 // limitNote reminds of the limit that a plugin may have run into.

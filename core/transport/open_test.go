@@ -65,7 +65,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"not a program":        {file("\x7fELFish", 0o700), core.ErrIncompatible, "not a program for this machine"},
 		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
 		"no interpreter":       {file("#!/no/such/program\n", 0o700), os.ErrNotExist, "the interpreter that it names"},
-		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
+		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake (exit status"},
 		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":                {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
 		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 7s"},

@@ -231,13 +231,19 @@ func (p *process) stopped() bool { return isClosed(p.closed) }
 func (p *process) died(why string) error {
 	gone := p.gone()
 	p.end()
-	if s := p.cmd.ProcessState; s != nil && gone {
-		why += " (" + s.String() + ")"
-	}
+	why += p.state(gone)
 	if w := p.words.String(); w != "" {
 		why += ", its last words: " + w
 	}
 	return fmt.Errorf("%w: %s%s", core.ErrPluginExited, why, p.limitNote())
+}
+
+// state says how a process has ended that had gone by itself.
+func (p *process) state(gone bool) string {
+	if s := p.cmd.ProcessState; s != nil && gone {
+		return " (" + s.String() + ")"
+	}
+	return ""
 }
 
 // endGrace is how long a process that has hung up gets until the system says how it ended.
@@ -246,13 +252,17 @@ const endGrace = 200 * time.Millisecond
 // ended is died for a process that ended by itself. The first sign of that may be a broken
 // connection: how the process ended is known a moment later.
 func (p *process) ended(why string) error {
+	p.awaitEnd()
+	return p.died(why)
+}
+
+func (p *process) awaitEnd() {
 	t := time.NewTimer(endGrace)
 	defer t.Stop()
 	select {
 	case <-p.spawned.ended:
 	case <-t.C:
 	}
-	return p.died(why)
 }
 
 // end stops the process at once and releases what belongs to it. It may be called

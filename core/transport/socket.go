@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/seed98097648/tune/internal/os/temp"
 )
@@ -18,7 +20,8 @@ const (
 	socketSuffix = len("/tune-s4294967295/plugin4294967295")
 )
 
-// shortFolders are where sockets go if the folder for temporary files has too long a path.
+// shortFolders are where sockets go if the folder for temporary files has too long a path, is not there, or cannot be
+// written to.
 var shortFolders = []string{"/tmp", "/var/tmp"}
 
 // socketFolders is the pattern of the folders' names.
@@ -27,12 +30,18 @@ const socketFolders = "tune-s*"
 // makeSocketFolder makes a folder where only this user can connect, and whose path leaves
 // room for the name of a socket.
 func makeSocketFolder() (dir string, remove func() error, err error) {
-	base := os.TempDir()
-	bases, remedy := []string{base}, "that can be written to"
-	if runtime.GOOS != "windows" && len(base)+socketSuffix > maxSocketPath { // no local sockets on Windows
-		bases, remedy = shortFolders, "with a shorter path"
-		err = fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d",
-			len(base), maxSocketPath-socketSuffix)
+	base, err := filepath.Abs(os.TempDir()) // a plugin runs in another folder
+	if err != nil {
+		return "", nil, err
+	}
+	bases := []string{base}
+	if runtime.GOOS != "windows" { // which has no local sockets
+		bases = slices.Compact(append(bases, shortFolders...))
+		if len(base)+socketSuffix > maxSocketPath {
+			bases = shortFolders
+			err = fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d",
+				len(base), maxSocketPath-socketSuffix)
+		}
 	}
 	for _, base := range bases {
 		dir, remove, cause := temp.Folder(base, socketFolders)
@@ -41,5 +50,6 @@ func makeSocketFolder() (dir string, remove func() error, err error) {
 		}
 		err = errors.Join(err, cause)
 	}
-	return "", nil, fmt.Errorf("%w; have the environment variable TMPDIR name a folder %s", err, remedy)
+	return "", nil, fmt.Errorf("%w; have the environment variable TMPDIR name a folder with a short path that can be "+
+		"written to", err)
 }

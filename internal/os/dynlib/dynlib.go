@@ -25,6 +25,9 @@ type Library struct {
 // Open loads a library. Its symbols stay its own, so that another library of the same names does
 // not meet them.
 func Open(path string) (*Library, error) {
+	if err := checkFile(path); err != nil {
+		return nil, fmt.Errorf("load %s: %w", path, err)
+	}
 	handle, err := load(path)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", path, err)

@@ -14,6 +14,9 @@ import (
 // ErrNoRoom is in the error of an allocation that finds no memory.
 var ErrNoRoom = errors.New("no room")
 
+// errNoFile is in the error of a region that needs a file where none can be made, however small.
+var errNoFile = errors.New("no file can be made for it")
+
 // Pool is memory for tensors in as many regions as it takes. It begins with little address
 // space, which some machines limit, and doubles it when it is full. A region
 // that is empty again is closed, unless it is the first. Its methods may be called from
@@ -120,6 +123,9 @@ func (p *Pool) grow(need int64) (*arena, error) {
 			a := &arena{r, heap{gaps: []span{{0, r.size}}, live: map[int]int{}}}
 			p.arenas = append(p.arenas, a)
 			return a, nil
+		}
+		if errors.Is(err, errNoFile) {
+			return nil, err
 		}
 		if want == need {
 			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s",

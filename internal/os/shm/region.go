@@ -76,7 +76,8 @@ func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	}
 	f, err := temp.File("", files, name)
 	if err != nil {
-		return nil, fmt.Errorf("shm: region %s: %w", name, err)
+		return nil, fmt.Errorf("shm: region %s: %w: %w; have the environment variable TMPDIR name a folder that can be "+
+			"written to", name, errNoFile, err)
 	}
 	if err := f.Truncate(size); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: region %s: cannot reserve %d bytes in %s: %w", name, size, f.Name(), err),

@@ -20,8 +20,16 @@ import (
 const tries = 100
 
 // File creates a file for this user alone, after Sweep, and keeps it locked until it is
-// closed. It has the family's name, in which the name and a number stand for the asterisk.
+// closed. It has the family's name, in which the name and a number stand for the asterisk, and a
+// path from the root, for processes in other folders.
 func File(dir, family, name string) (*os.File, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
 	Sweep(dir, family)
 	pattern := strings.Replace(family, "*", name+"-*", 1)
 	for range tries {

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// spareFiles is how many files a run may open at once beside those that are open when it starts: for what it
+// saves, and for a plugin that has to be started again.
+const spareFiles = 16
+
+// checkSpareFiles finds out before the first step what would otherwise be found when the model is to be saved.
+func checkSpareFiles() error {
+	for n := range spareFiles {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return fmt.Errorf("only %d of the %d files that a run may have to open beside those that are open now can be "+
+				"opened: %w; raise the limit of open files (ulimit -n), or use fewer plugins", n, spareFiles, err)
+		}
+		defer f.Close()
+	}
+	return nil
+}
