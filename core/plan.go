@@ -185,8 +185,11 @@ func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 		return c.o.best(ctx, site, candidates)
 	case len(candidates) > 1:
 		a, b := candidates[0].Info().Name, candidates[1].Info().Name
-		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; exclude one, as in auto,-%s",
-			site.Path, site.Op, ErrConflict, a, b, b)
+		remedy := "name one of them alone"
+		if !named {
+			remedy = "exclude one, as in all,-" + b
+		}
+		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; %s", site.Path, site.Op, ErrConflict, a, b, remedy)
 	case len(candidates) == 1:
 		return Action{Site: site, Kernel: candidates[0]}, nil
 	case refused.Reason != "":

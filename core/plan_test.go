@@ -253,10 +253,11 @@ func TestVerificationWaitsUntilTheFactsAreSupported(t *testing.T) {
 func TestTwoKernelsOnOneSiteConflict(t *testing.T) {
 	r := newRegistry(t, newKernel("norm_a", core.RMSNorm), newKernel("norm_b", core.RMSNorm))
 	m := newModel(core.RMSNorm)
-	for _, selection := range []string{"all", "norm_a,norm_b"} {
+	for selection, remedy := range map[string]string{"all": "exclude one, as in all,-norm_b",
+		"norm_a,norm_b": "name one of them alone"} {
 		_, err := plan(t, m, r, selection)
 		wantErrorIs(t, err, core.ErrConflict)
-		for _, want := range []string{"norm_a", "norm_b", m[0].Path} {
+		for _, want := range []string{"norm_a", "norm_b", m[0].Path, remedy} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %q does not name %s", selection, err, want)
 			}

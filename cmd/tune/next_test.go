@@ -10,15 +10,16 @@ import (
 	"github.com/seed98097648/tune/trainer"
 )
 
-// TestAWrongPluginIsNotRecommended for training the model further.
+// TestAWrongPluginIsNotRecommended for training the model further, which takes the plugins' folder as the run did.
 func TestAWrongPluginIsNotRecommended(t *testing.T) {
-	c := trainer.Config{Kernels: "shortrope,npu_fused_rmsnorm"}
+	c := trainer.Config{Kernels: "shortrope,npu_fused_rmsnorm", Precision: "bf16"}
 	for _, wrong := range [][]*core.KernelError{nil, {{Kernel: "shortrope"}}} {
 		var b strings.Builder
-		printNext(&b, c, &trainer.Summary{Out: "out", Wrong: wrong}, false)
-		want := "--kernels shortrope,npu_fused_rmsnorm --model out --data FILE\n"
+		a := &app{pluginFlags: " --plugin-dir p"}
+		a.printNext(&b, c, &trainer.Summary{Out: "out", Wrong: wrong}, false)
+		want := "--kernels shortrope,npu_fused_rmsnorm --plugin-dir p --precision bf16 --model out --data FILE\n"
 		if wrong != nil {
-			want = "--kernels from:out --model out --data FILE\n"
+			want = "--kernels from:out --plugin-dir p --precision bf16 --model out --data FILE\n"
 		}
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("wrong %v:\n%s", wrong, b.String())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/trainer/bench"
 	"github.com/seed98097648/tune/trainer/placement"
 )
 
@@ -66,6 +67,10 @@ func (k *kernelFlags) resolve(c *Command) error {
 	sel, err := core.ParseSelection(k.kernels)
 	if err != nil {
 		return c.usagef("%s: %w", k.source, err)
+	}
+	if own, linked := strings.CutPrefix(k.kernels, bench.LinkedPrefix); linked {
+		return c.usagef("%s is %s: only tune bench takes this program's own kernels without their processes; use %s",
+			k.source, k.kernels, own)
 	}
 	if sel.From == "" || k.fixed {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/distributed"
+	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
@@ -374,16 +375,20 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	if s.Interrupted && s.Checkpoint != "" {
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
-	printNext(text, job.Config, s, example != nil)
+	a.printNext(text, job.Config, s, example != nil)
 	return err
 }
 
 // printNext says what may be done with what a run has saved.
-func printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool) {
+func (a *app) printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool) {
 	tune, model := invocation(), further(c, s.Out)
 	kernels := c.Kernels
 	if len(s.Wrong) > 0 {
 		kernels = quoted("from:" + s.Out) // without those that were taken off
+	}
+	kernels += a.pluginFlags
+	if c.Precision != models.Float32 && c.Precision != "" { // which decides about kernels
+		kernels += " --precision " + string(c.Precision)
 	}
 	train := fmt.Sprintf("%s --kernels %s %s --data FILE", tune, kernels, model)
 	if isExample {
