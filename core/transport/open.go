@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -106,6 +107,7 @@ var startErrors = []struct {
 	{"too many open files", errResources, "raise the limit of open files (ulimit -n), or use fewer plugins"},
 	{"resource temporarily unavailable", errResources,
 		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
+	{"open " + os.DevNull, fs.ErrNotExist, "a plugin's standard input is " + os.DevNull + ", which is missing; mount /dev"},
 	{"cannot allocate memory", errResources, "there is no memory for another process"},
 	{"checksums did not match", core.ErrIncompatible,
 		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},

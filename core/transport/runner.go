@@ -51,7 +51,7 @@ func (s *starter) Start(context.Context) error {
 	keepDescriptors()
 	err := s.spawn()
 	var failed *os.PathError
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && failed.Op == "fork/exec" {
 		failed.Path = s.exe.path // not the name of the open file
 	}
 	if err != nil {
