@@ -60,6 +60,9 @@ func oddMachines() map[string]oddMachine {
 		"no TMPDIR":                 {enter: tempIn("/no/such/folder"), want: "doorbell"},
 		"no files in TMPDIR":        {enter: tempIn("/proc/self"), want: "doorbell"},
 		// Whoever makes one of Linux's own calls dies of it, host or plugin.
+		"a TMPDIR of 4 MiB, portable": {enter: func() error { return sandbox.LimitFolder(os.TempDir(), 4<<20) },
+			mounts: true, portable: true, want: "rpc"},
+		"fallocate unknown, portable": {enter: refuse(syscall.ENOSYS, sandbox.Fallocate), portable: true, want: "rpc"},
 		"portable, nothing of Linux's": {portable: true, mounts: true, want: "rpc",
 			enter: func() error {
 				return errors.Join(sandbox.HideProc(), sandbox.Kill(slices.Collect(maps.Values(linuxOnly()))...))
@@ -80,7 +83,7 @@ func tempIn(dir string) func() error {
 
 // platformRoles are the roles of this file; see roles.
 func platformRoles() map[string]func() {
-	return map[string]func(){"host_on_odd_machine": hostOnOddMachine}
+	return map[string]func(){"host_on_odd_machine": hostOnOddMachine, "host_without_room": hostWithoutRoom}
 }
 
 // hostOnOddMachine makes its machine an odd one, opens a plugin there, has it compute, and

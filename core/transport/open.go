@@ -107,7 +107,7 @@ var startErrors = []struct {
 	{"too many open files", errResources, "raise the limit of open files (ulimit -n), or use fewer plugins"},
 	{"resource temporarily unavailable", errResources,
 		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
-	{"open " + os.DevNull, fs.ErrNotExist, "a plugin's standard input is " + os.DevNull + ", which is missing; mount /dev"},
+	{"open " + os.DevNull, fs.ErrNotExist, "a plugin reads " + os.DevNull + ", which is missing; mount /dev"},
 	{"cannot allocate memory", errResources, "there is no memory for another process"},
 	{"checksums did not match", core.ErrIncompatible,
 		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},

@@ -104,7 +104,7 @@ func offerArena(ranks, elems int, size int64) (*arena, invitation, error) {
 	if err != nil {
 		return nil, invitation{}, err
 	}
-	if err := r.Reserve(0, size); err != nil {
+	if err := r.Reserve(size); err != nil { // where it is a file
 		return nil, invitation{}, errors.Join(err, r.Close())
 	}
 	a := newArena(r.Bytes(), ranks, elems, r.Close)

@@ -22,6 +22,7 @@ type Call struct {
 // The calls that only Linux has, and that the transport or what it stands on makes there.
 var (
 	MemfdCreate      = Call{unix.SYS_MEMFD_CREATE, -1, 0}
+	Fallocate        = Call{unix.SYS_FALLOCATE, -1, 0}
 	AddSeals         = Call{unix.SYS_FCNTL, 1, unix.F_ADD_SEALS}
 	SetLease         = Call{unix.SYS_FCNTL, 1, unix.F_SETLEASE}
 	Prctl            = Call{unix.SYS_PRCTL, -1, 0}

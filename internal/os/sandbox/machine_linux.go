@@ -19,12 +19,19 @@ func OwnMounts(cmd *exec.Cmd) {
 }
 
 // HideProc mounts an empty folder over /proc, in a process of OwnMounts.
-func HideProc() error {
+func HideProc() error { return mountMemory("/proc", "") }
+
+// LimitFolder mounts an empty file system over a folder that holds so many bytes, in a process of OwnMounts.
+func LimitFolder(path string, bytes int64) error {
+	return mountMemory(path, fmt.Sprintf("size=%d", bytes))
+}
+
+func mountMemory(path, options string) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("sandbox: keep mounts to this process: %w", err)
 	}
-	if err := syscall.Mount("none", "/proc", "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("sandbox: mount over /proc: %w", err)
+	if err := syscall.Mount("none", path, "tmpfs", 0, options); err != nil {
+		return fmt.Errorf("sandbox: mount over %s: %w", path, err)
 	}
 	return nil
 }

@@ -45,5 +45,3 @@ func (r *Region) settle(until time.Time) {
 		}
 	}
 }
-
-func roundTo(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }

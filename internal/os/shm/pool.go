@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -68,30 +69,36 @@ func (p *Pool) Alloc(n int) ([]byte, error) {
 		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be",
 			ErrNoRoom, p.name, amount.Bytes(int64(n)), amount.Bytes(used), amount.Bytes(p.limit))
 	}
+	var full error // the first region that has the gap, and no room behind it; others may have both
 	for _, a := range p.arenas {
-		if b, err := a.take(n); b != nil || err != nil {
-			return b, err
+		b, err := a.piece(n)
+		if b != nil {
+			return b, nil
 		}
+		full = cmp.Or(full, err)
+	}
+	if full != nil {
+		return nil, full
 	}
 	a, err := p.grow(int64(roundUp(n)))
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.take(n)
+	b, err := a.piece(n)
 	if err == nil && b == nil {
 		err = fmt.Errorf("shm: %w in the memory %s for %d bytes", ErrNoRoom, p.name, n)
 	}
 	return b, err
 }
 
-// take returns n > 0 bytes of the first gap that is large enough, nil if there is none.
-func (a *arena) take(n int) ([]byte, error) {
+// piece returns n > 0 bytes of the first gap that is large enough, nil if there is none.
+func (a *arena) piece(n int) ([]byte, error) {
 	touched := a.heap.dirty
 	from, dirty, ok := a.heap.alloc(n)
 	if !ok {
 		return nil, nil
 	}
-	if err := a.Reserve(int64(touched), int64(a.heap.dirty-touched)); err != nil {
+	if err := a.Reserve(int64(a.heap.dirty)); err != nil {
 		a.heap.free(from)
 		a.heap.dirty = touched
 		return nil, err

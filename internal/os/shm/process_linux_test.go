@@ -38,6 +38,7 @@ func attack(fd int, name string) []string {
 func platformRoles() map[string]func() []string {
 	return map[string]func() []string{
 		"limited": allocLimited,
+		"folder":  fillFolder,
 		"descriptors": func() []string {
 			lines := append(attack(3, "host"), attack(4, "own")...)
 			return append(lines, attack(5, "other")...)

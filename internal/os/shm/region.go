@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/temp"
 )
 
@@ -39,6 +38,8 @@ type Region struct {
 	size   int
 	pool   *Pool // that it is part of, or nil
 	closed atomic.Bool
+
+	reserved int64 // bytes from the start that Reserve has made sure of
 }
 
 // lastID numbers the regions of a process. Numbers are not used again.
@@ -69,19 +70,19 @@ func Sweep() { temp.Sweep("", files) }
 
 // NewFile makes a region that is a mapped temporary file, removed by Close, or by the next
 // NewFile of any process if this one is killed. A file has no seal, so the kind is a
-// promise only.
+// promise only. It has holes, where the system lets it: see Reserve.
 func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	if err := checkSize(name, size); err != nil {
 		return nil, err
 	}
 	f, err := temp.File("", files, name)
 	if err != nil {
-		return nil, fmt.Errorf("shm: region %s: %w: %w; have the environment variable TMPDIR name a folder that can be "+
-			"written to", name, errNoFile, err)
+		return nil, fmt.Errorf("shm: region %s: %w: %w; have the environment variable %s name a folder that can be "+
+			"written to", name, errNoFile, err, tempVariable)
 	}
 	if err := f.Truncate(size); err != nil {
-		return nil, errors.Join(fmt.Errorf("shm: region %s: cannot reserve %d bytes in %s: %w", name, size, f.Name(), err),
-			f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(fmt.Errorf("shm: %w for region %s: a file of %d bytes in %s: %w; %s",
+			ErrNoRoom, name, size, filepath.Dir(f.Name()), err, remedy()), f.Close(), os.Remove(f.Name()))
 	}
 	return open(f, f.Name(), name, size, kind)
 }
@@ -122,41 +123,6 @@ func (r *Region) File() *os.File { return r.file }
 // Path returns the path of the file under which another process of the same user can
 // open the region while this process lives, or "" for anonymous memory.
 func (r *Region) Path() string { return r.path }
-
-// Reserve gives n bytes of the region, which nobody has written to yet, their room in the file system if the region
-// is a file. Without room the first write to them would end the process; here it is an error, which wraps ErrNoRoom.
-func (r *Region) Reserve(from, n int64) error {
-	if r.path == "" || n == 0 {
-		return nil
-	}
-	free, known := freeSpace(r.path)
-	if known && free < n { // or all that there is would be taken first
-		return r.noRoom(n, fmt.Errorf("%s is free", amount.Bytes(free)))
-	}
-	if err := reserve(r.file, from, n); err != nil {
-		return r.noRoom(n, err)
-	}
-	return nil
-}
-
-func (r *Region) noRoom(n int64, err error) error {
-	return fmt.Errorf("shm: %w in region %s for %s in %s, where memory lies in files: %w; "+
-		"have the environment variable TMPDIR name a folder with more",
-		ErrNoRoom, r.name, amount.Bytes(n), filepath.Dir(r.path), err)
-}
-
-// writeZeros is reserve for file systems that know no other way.
-func writeZeros(f *os.File, from, n int64) error {
-	zeros := make([]byte, min(n, 1<<20))
-	for end := from + n; from < end; {
-		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-from)], from)
-		if err != nil {
-			return err
-		}
-		from += int64(n)
-	}
-	return nil
-}
 
 // Close unmaps the region and gives its memory back once no other process maps it.
 // Slices of it must not be used any more: reading one ends the process. Close may be

@@ -3,23 +3,34 @@ package shm
 import (
 	"errors"
 	"os"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// reserve gives n bytes of a file their room on the file system.
-func reserve(f *os.File, from, n int64) error {
-	const piece = 64 << 20 // which a signal that comes in between does not undo
-	for end := from + n; from < end; {
-		size := min(piece, end-from)
-		switch err := unix.Fallocate(int(f.Fd()), 0, from, size); {
-		case err == nil:
-			from += size
-		case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS):
-			return writeZeros(f, from, end-from)
-		case !errors.Is(err, unix.EINTR):
+// tempVariable names the folder for temporary files.
+const tempVariable = "TMPDIR"
+
+// counted reports whether this system refuses memory that it may not have, which it then does at the first
+// touch of a page behind a descriptor: that ends the process.
+var counted = sync.OnceValue(func() bool {
+	b, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	return err == nil && strings.TrimSpace(string(b)) == "2"
+})
+
+// take takes the room of n bytes. A file system that cannot do it without a write gets the write.
+func (r *Region) take(from, n int64) error {
+	for {
+		err := unix.Fallocate(int(r.file.Fd()), 0, from, n)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err == nil, errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.ENOMEM):
 			return os.NewSyscallError("fallocate", err)
+		case r.path == "":
+			return nil // a sandbox without the call: it is as on any other system
 		}
+		return zero(r.file, from, n)
 	}
-	return nil
 }

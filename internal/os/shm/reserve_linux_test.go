@@ -2,70 +2,137 @@ package shm
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/seed98097648/tune/internal/os/sandbox"
 )
 
-// TestWhatIsAllocatedHasItsRoom, so that somebody else cannot take it before it is written to.
-func TestWhatIsAllocatedHasItsRoom(t *testing.T) {
+// backed returns the bytes of a file that have room on its file system.
+func backed(t *testing.T, f *os.File) int64 {
+	t.Helper()
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Blocks * 512
+}
+
+// TestWhatIsHandedOutHasRoom in its file, before anybody touches it; what is not handed out takes none.
+func TestWhatIsHandedOutHasRoom(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	p := newPool(t, 0, NewFile)
-	for range 3 {
-		mustAlloc(t, p, 1<<20)
-	}
-	if n := taken(t, p.arenas[0].file); n < 3<<20 || n >= p.arenas[0].Size() {
-		t.Errorf("a file of %d bytes has room for %d, of which 3 MiB are allocated", p.arenas[0].Size(), n)
+	sum := int64(0)
+	for _, n := range []int{100, 5 << 20, 1 << 20, 70 << 20, 3} {
+		mustAlloc(t, p, n)
+		sum += int64(roundUp(n))
+		if got := backed(t, p.arenas[0].file); got < sum || got > sum+2*reserveAhead {
+			t.Errorf("%d of %d bytes have room", got, sum)
+		}
 	}
 }
 
-// TestZerosTakeRoom, too, where a file system cannot reserve it otherwise.
+// TestOnlyACountedSystemReservesMemory: where each page counts, memory without a file is reserved, too, after
+// its seals; elsewhere nothing is, as that would take time.
+func TestOnlyACountedSystemReservesMemory(t *testing.T) {
+	if err := Anonymous(); err != nil {
+		t.Skip(err)
+	}
+	defer func(before func() bool) { counted = before }(counted)
+	for _, is := range []bool{false, true} {
+		counted = func() bool { return is }
+		p := newPool(t, 0, New)
+		mustAlloc(t, p, 3<<20)
+		if got := backed(t, p.arenas[0].file); got > 0 != is || is && got < 3<<20 {
+			t.Errorf("counted %v: %d bytes have room", is, got)
+		}
+	}
+}
+
+// TestZerosTakeRoom where the file system cannot do it in another way.
 func TestZerosTakeRoom(t *testing.T) {
-	f, err := os.CreateTemp(t.TempDir(), "")
+	t.Setenv("TMPDIR", t.TempDir())
+	r, err := NewFile("zeros", 4<<20, HostOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	const from, n = 5 << 20, 1<<20 + 10
-	if err := writeZeros(f, from, n); err != nil {
+	defer r.Close()
+	copy(r.Bytes(), "kept")
+	const from, n = 8192, 1<<20 + 4096
+	if err := errors.Join(zero(r.file, from, n), r.file.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	if got := taken(t, f); got < n || got >= from {
-		t.Errorf("room for %d bytes, want %d", got, n)
+	if got := backed(t, r.file); got < n || got > n+from {
+		t.Errorf("%d of %d bytes have room", got, n)
+	}
+	if string(r.Bytes()[:4]) != "kept" || strings.Trim(string(r.Bytes()[4:]), "\x00") != "" {
+		t.Error("other bytes have changed")
 	}
 }
 
-// taken returns how many bytes a file takes of its file system.
-func taken(t *testing.T, f *os.File) int64 {
-	t.Helper()
-	s, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
+// fillFolder takes memory in files from three pools in turn, in a folder of 8 MiB, until there is none or as much
+// again, and writes it all: with holes in the files, that ends the process.
+func fillFolder() []string {
+	if err := sandbox.LimitFolder(os.TempDir(), 8<<20); err != nil {
+		return []string{"limit: " + err.Error()}
 	}
-	return s.Sys().(*syscall.Stat_t).Blocks * 512
+	var pools []*Pool
+	for i := range 3 {
+		pools = append(pools, NewPool(fmt.Sprint("pool", i), 0, HostOnly, NewFile))
+	}
+	var pieces [][]byte
+	var err error
+	for n := 0; err == nil && n < 160; n++ {
+		var b []byte
+		if b, err = pools[n%3].Alloc(100 << 10); err == nil {
+			pieces = append(pieces, b)
+		}
+	}
+	return []string{fmt.Sprint("enough: ", len(pieces)*100<<10 > 7<<20), fmt.Sprint("error: ", err),
+		fmt.Sprint("no room: ", errors.Is(err, ErrNoRoom)), fmt.Sprint("again: ", writeAll(pools, pieces))}
 }
 
-// TestASmallFileSystemIsFull of what is allocated and not written to yet.
-func TestASmallFileSystemIsFull(t *testing.T) {
+// writeAll writes to every byte, gives a piece back, and takes and writes it again.
+func writeAll(pools []*Pool, pieces [][]byte) error {
+	for _, b := range pieces {
+		for i := range b {
+			b[i] = 1
+		}
+	}
+	pools[0].Free(pieces[0])
+	b, err := pools[0].Alloc(len(pieces[0]))
+	if err == nil {
+		b[0], b[len(b)-1] = 1, 1
+	}
+	for _, p := range pools {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+// TestAFullFolderIsAnError and not the end of the process.
+func TestAFullFolderIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tune-test", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skip("a small file system cannot be mounted here: ", err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVar+"=folder", "TMPDIR="+dir)
+	sandbox.OwnMounts(cmd)
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || strings.HasPrefix(string(out), "limit: ") {
+		t.Skipf("nothing can be mounted here: %v %s", err, out)
 	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
-	t.Setenv("TMPDIR", dir)
-	p := newPool(t, 0, NewFile)
-	for range 3 {
-		mustAlloc(t, p, 2<<20)
+	if err != nil {
+		t.Fatalf("%v: %.1000s", err, out)
 	}
-	_, err := p.Alloc(4 << 20)
-	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("error %v", err)
-	}
-	clear(mustAlloc(t, p, 1<<20)) // what is left can be used
-	if err := p.Close(); err != nil {
-		t.Error(err)
+	for _, want := range []string{"enough: true", "no room: true", "again: <nil>", dir + ", where memory", "TMPDIR"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("child says %s, want %q", out, want)
+		}
 	}
 }
