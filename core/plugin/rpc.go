@@ -35,7 +35,8 @@ const (
 // socketName cannot be the name of a plugin: the folder has a link called so, too.
 const socketName = ".requests"
 
-// answerRPC answers gRPC: until the host says that it is enough, or is gone.
+// answerRPC answers gRPC, and requests on the plain stream, which comes to the same socket: until
+// the host says that it is enough, or is gone.
 func answerRPC(s *server) error {
 	config, certificate, err := encryption([]byte(os.Getenv(envCertificate)))
 	if err != nil {
@@ -46,7 +47,13 @@ func answerRPC(s *server) error {
 		return fmt.Errorf("transport: socket for requests: %w", err)
 	}
 	enough := make(chan struct{}, 1)
-	web := &http.Server{Handler: handler(s, enough), TLSConfig: config}
+	config.NextProtos = []string{wire.StreamName}
+	config.DynamicRecordSizingDisabled = true // an answer on the stream is one write
+	web := &http.Server{Handler: handler(s, enough), TLSConfig: config, Protocols: &http.Protocols{},
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){
+			wire.StreamName: func(_ *http.Server, c *tls.Conn, _ http.Handler) { s.answerStream(c) },
+		}}
+	web.Protocols.SetHTTP2(true)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ServeTLS(listener, "", "") }()
 	greet(listener.Addr().Network(), listener.Addr().String(), wire.GreetRPC, certificate)

@@ -1,7 +1,7 @@
 // Package plugin is what a kernel plugin links: Serve is the whole of its main function.
 //
 // The host, package core/transport, starts the process, asks who it is, and calls its kernels
-// through shared memory; where there is no doorbell, as on macOS and Windows, by gRPC. The two
+// through shared memory; where there is no doorbell, as on macOS and Windows, over a socket. The two
 // share package internal/wire and nothing else, so that a plugin has neither the host's side
 // in it nor the conformance kit. docs/protocol.md has every byte.
 //

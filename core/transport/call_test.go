@@ -56,6 +56,23 @@ func TestCallGivesTheReferencesBits(t *testing.T) {
 	})
 }
 
+// TestAPluginThatKnowsGRPCOnlyIsCalledSo, as those are that other libraries or earlier versions serve.
+func TestAPluginThatKnowsGRPCOnlyIsCalledSo(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		p := open(t, quiet(Options{Portable: true, grpcOnly: only}))
+		for _, pass := range []core.Pass{core.Forward, core.Backward} {
+			c := makeCall(t, core.RMSNorm, pass, normFacts(), p.host, p.output)
+			if err := core.Run(context.Background(), p.norm, c); err != nil {
+				t.Fatal(err)
+			}
+			wantReference(t, c)
+		}
+		if _, is := p.proc.link.(*rpcLink); is != only {
+			t.Errorf("gRPC only %v: the link is a %T", only, p.proc.link)
+		}
+	}
+}
+
 func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		var log lockedBuffer

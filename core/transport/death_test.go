@@ -66,7 +66,7 @@ func (p opened) wantDeaths(t *testing.T, want core.Health) {
 }
 
 func TestDeathDuringACallIsRepeated(t *testing.T) {
-	onEachPath(t, func(t *testing.T, o Options) {
+	test := func(t *testing.T, o Options) {
 		counted(t)
 		p := open(t, o)
 		p.mustForward(t, "")
@@ -76,11 +76,13 @@ func TestDeathDuringACallIsRepeated(t *testing.T) {
 		if h := p.norm.Health(); !strings.Contains(h.LastError, "exit status 7") {
 			t.Errorf("last error %q does not say how it died", h.LastError)
 		}
-	})
+	}
+	onEachPath(t, test)
+	onGRPC(t, test)
 }
 
 func TestKillBetweenCallsIsNoticed(t *testing.T) {
-	onEachPath(t, func(t *testing.T, o Options) {
+	test := func(t *testing.T, o Options) {
 		p := open(t, o)
 		p.mustForward(t, "")
 		if err := kill(p.pid()); err != nil {
@@ -89,7 +91,9 @@ func TestKillBetweenCallsIsNoticed(t *testing.T) {
 		eventually(t, "noticing the death", p.proc.gone)
 		p.mustForward(t, "")
 		p.wantHealth(t, core.Health{Calls: 2, Deaths: 1})
-	})
+	}
+	onEachPath(t, test)
+	onGRPC(t, test)
 }
 
 func TestRestingPluginStartsAgainForACall(t *testing.T) {
@@ -110,7 +114,7 @@ func TestRestingPluginStartsAgainForACall(t *testing.T) {
 }
 
 func TestKillDuringACallIsRepeated(t *testing.T) {
-	onEachPath(t, func(t *testing.T, o Options) {
+	test := func(t *testing.T, o Options) {
 		calls := counted(t)
 		p := open(t, o)
 		pid := p.pid()
@@ -127,7 +131,9 @@ func TestKillDuringACallIsRepeated(t *testing.T) {
 		if calls("slow") != 2 {
 			t.Errorf("the kernel ran %d times, want 2", calls("slow"))
 		}
-	})
+	}
+	onEachPath(t, test)
+	onGRPC(t, test)
 }
 
 func TestThreeDeathsOnOneCallFallBack(t *testing.T) {

@@ -23,9 +23,10 @@
 //
 // A call is a record of fixed layout in shared memory and a doorbell: the caller changes a
 // word, the callee sees it within its short active wait or is woken by a futex. Where futexes
-// or descriptor passing are missing, the same record goes by gRPC (package proto) and regions
-// are mapped by path; see Options.Portable. Questions about kernels are texts that go the
-// same way. docs/protocol.md has everything that a plugin in another language has to know.
+// or descriptor passing are missing, the same record goes over a socket, in a plain stream
+// or, to a plugin that has none, by gRPC (package proto), and regions are mapped by path;
+// see Options.Portable. Questions about kernels are texts that go the same way.
+// docs/protocol.md has everything that a plugin in another language has to know.
 //
 // # Death
 //

@@ -74,6 +74,11 @@ func onGoPaths(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
+// onGRPC runs a test with a plugin that is asked by gRPC, as those are that know no stream.
+func onGRPC(t *testing.T, test func(t *testing.T, o Options)) {
+	t.Run("gRPC", func(t *testing.T) { test(t, quiet(Options{Portable: true, grpcOnly: true})) })
+}
+
 // quiet keeps logs and caches of a test to itself.
 func quiet(o Options) Options {
 	if o.Logger == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-// link is the way requests take to a plugin's process: a doorbell in shared memory, or
-// RPC. Only one is under way at a time.
+// link is the way requests take to a plugin's process: a doorbell in shared memory, a plain
+// stream, or RPC. Only one is under way at a time.
 type link interface {
 	// share lets the plugin map a region. It fails when the process is gone.
 	share(ctx context.Context, r *shm.Region, writable bool) error
@@ -49,12 +49,16 @@ type rpcLink struct {
 }
 
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
+	return shareByPath(r, writable, func(text string) error { return l.order(ctx, wire.Map, text) })
+}
+
+// shareByPath has the plugin open and map the file of a region.
+func shareByPath(r *shm.Region, writable bool, order func(text string) error) error {
 	if !wire.Plain(r.Path()) {
 		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder",
 			r.Path())
 	}
-	return l.order(ctx, wire.Map, fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n",
-		r.ID(), r.Size(), writable, r.Path()))
+	return order(fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
 }
 
 func (l *rpcLink) forget(ctx context.Context, region uint32) error {

@@ -44,26 +44,26 @@ func refuse(with syscall.Errno, calls ...sandbox.Call) func() error {
 func oddMachines() map[string]oddMachine {
 	return map[string]oddMachine{
 		"ordinary":                  {want: "doorbell"},
-		"memfd_create refused":      {enter: refuse(syscall.EPERM, sandbox.MemfdCreate), want: "rpc"},
-		"memfd_create unknown":      {enter: refuse(syscall.ENOSYS, sandbox.MemfdCreate), want: "rpc"},
-		"seals refused":             {enter: refuse(syscall.EPERM, sandbox.AddSeals), want: "rpc"},
+		"memfd_create refused":      {enter: refuse(syscall.EPERM, sandbox.MemfdCreate), want: "stream"},
+		"memfd_create unknown":      {enter: refuse(syscall.ENOSYS, sandbox.MemfdCreate), want: "stream"},
+		"seals refused":             {enter: refuse(syscall.EPERM, sandbox.AddSeals), want: "stream"},
 		"leases refused":            {enter: refuse(syscall.EPERM, sandbox.SetLease), want: "doorbell"},
 		"prctl refused":             {enter: refuse(syscall.EPERM, sandbox.Prctl), want: "doorbell"},
 		"sched_setaffinity refused": {enter: refuse(syscall.EPERM, sandbox.SchedSetaffinity), want: "doorbell"},
-		"no proc":                   {enter: sandbox.HideProc, mounts: true, want: "rpc"},
+		"no proc":                   {enter: sandbox.HideProc, mounts: true, want: "stream"},
 		"64 open files":             {enter: func() error { return sandbox.LimitFiles(64) }, want: "doorbell"},
-		"64 open files, portable":   {enter: func() error { return sandbox.LimitFiles(64) }, portable: true, want: "rpc"},
+		"64 open files, portable":   {enter: func() error { return sandbox.LimitFiles(64) }, portable: true, want: "stream"},
 		"a long TMPDIR":             {enter: longTemp, want: "doorbell"},
-		"a long TMPDIR, portable":   {enter: longTemp, portable: true, want: "rpc"},
+		"a long TMPDIR, portable":   {enter: longTemp, portable: true, want: "stream"},
 		"TMPDIR in this folder":     {enter: tempIn("."), want: "doorbell"},
-		"that, portable":            {enter: tempIn("."), portable: true, want: "rpc"},
+		"that, portable":            {enter: tempIn("."), portable: true, want: "stream"},
 		"no TMPDIR":                 {enter: tempIn("/no/such/folder"), want: "doorbell"},
 		"no files in TMPDIR":        {enter: tempIn("/proc/self"), want: "doorbell"},
 		// Whoever makes one of Linux's own calls dies of it, host or plugin.
 		"a TMPDIR of 4 MiB, portable": {enter: func() error { return sandbox.LimitFolder(os.TempDir(), 4<<20) },
-			mounts: true, portable: true, want: "rpc"},
-		"fallocate unknown, portable": {enter: refuse(syscall.ENOSYS, sandbox.Fallocate), portable: true, want: "rpc"},
-		"portable, nothing of Linux's": {portable: true, mounts: true, want: "rpc",
+			mounts: true, portable: true, want: "stream"},
+		"fallocate unknown, portable": {enter: refuse(syscall.ENOSYS, sandbox.Fallocate), portable: true, want: "stream"},
+		"portable, nothing of Linux's": {portable: true, mounts: true, want: "stream",
 			enter: func() error {
 				return errors.Join(sandbox.HideProc(), sandbox.Kill(slices.Collect(maps.Values(linuxOnly()))...))
 			}},
@@ -129,8 +129,8 @@ func computeOnOddMachine(m oddMachine) error {
 		}
 	}
 	way := "doorbell"
-	if _, rpc := p.proc.link.(*rpcLink); rpc {
-		way = "rpc"
+	if _, stream := p.proc.link.(*streamLink); stream {
+		way = "stream"
 	}
 	fmt.Printf("%x, %d copies, by %s\n", h.Sum(nil), p.kernels[0].Health().Copies, way)
 	return nil

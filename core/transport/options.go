@@ -37,7 +37,7 @@ type Options struct {
 	// a few microseconds a call on an idle machine and costs them on a busy one. 0
 	// means 30 us, or none on a machine with one core; a negative value means none.
 	Spin time.Duration
-	// Portable uses mapped files and RPC even where the faster way exists, and nothing that
+	// Portable uses mapped files and a socket even where the faster way exists, and nothing that
 	// only one operating system has. So does the environment variable
 	// TUNE_TRANSPORT=portable. Tensors that are to need no copy must then lie in memory of
 	// Options.NewMemory.
@@ -74,6 +74,8 @@ type Options struct {
 	Verify func(context.Context, core.Kernel, core.Facts) error
 
 	cancelGrace time.Duration // how long a call may go on whose context is done; 0 means the constant of that name
+
+	grpcOnly bool // requests go by gRPC even where the plugin knows the plain stream
 
 	how     platform      // chosen by withDefaults
 	program func() string // the checksum of this program, "" if unknown

@@ -32,6 +32,7 @@ type process struct {
 	cancel  context.CancelFunc // ends the process and what it started
 	spawned *spawned
 	client  *goplugin.Client
+	config  *goplugin.ClientConfig // which the client fills in
 	control control
 	about   core.Manifest // who the plugin says it is
 	life    *lifeline
@@ -60,8 +61,8 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 // startExecutable runs an open file, which must have the checksum, and connects to it.
 func startExecutable(ctx context.Context, opts Options, exe *executable, checksum string) (*process, error) {
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
-	// a second time, so that the folder can go once the connection stands, and never
-	// stays behind.
+	// later, so that the folder can go once the connections stand, and never stays
+	// behind.
 	dir, remove, err := makeSocketFolder()
 	if err != nil {
 		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
@@ -120,7 +121,7 @@ func newProcess(opts Options, exe *executable, checksum, dir string) (*process, 
 	// What the plugin prints is logged, and the end of it remembered.
 	heard := io.MultiWriter(counter{p.printed}, p.words)
 	printed := io.MultiWriter(heard, log.StandardWriter(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}))
-	p.client = goplugin.NewClient(&goplugin.ClientConfig{
+	p.config = &goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: glue{}},
 		RunnerFunc:       p.newStarter(exe, checksum, dir),
@@ -132,13 +133,14 @@ func newProcess(opts Options, exe *executable, checksum, dir string) (*process, 
 		Stderr:           heard, // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
-		// Both sides make a certificate for this one connection: nobody else gets an
+		// Both sides make a certificate for this one process: nobody else gets an
 		// answer from the plugin, and nobody else answers for it.
 		AutoMTLS: opts.how.doorbell == nil, // to which nobody connects
 		// An idle connection would be closed and opened again.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
-	})
+	}
+	p.client = goplugin.NewClient(p.config)
 	return p, nil
 }
 
@@ -164,7 +166,7 @@ func (p *process) connect() error {
 	})
 }
 
-// dial connects to a plugin that speaks gRPC.
+// dial connects to a plugin that speaks gRPC, and to its plain stream of requests if it has one.
 func (p *process) dial() error {
 	if p.client.Protocol() != wire.GreetRPC {
 		return errNoDoorbellHere
@@ -182,6 +184,22 @@ func (p *process) dial() error {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
 	p.link = &rpcLink{kernels: kernels, buf: make([]byte, wire.MaxRecord), done: make(chan answer, 1)}
+	if p.opts.grpcOnly {
+		return nil
+	}
+	at, err := p.client.Start() // which it has: this is its address
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
+	defer cancel()
+	stream, err := dialStream(ctx, at, p.config.TLSConfig)
+	if err != nil { // what is wrong with the process, gRPC finds out as well
+		p.opts.Logger.Info("requests to a plugin go by gRPC, which is slower", "plugin", p.path, "reason", err)
+	}
+	if stream != nil {
+		p.link = stream
+	}
 	return nil
 }
 

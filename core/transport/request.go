@@ -113,7 +113,7 @@ func (p *process) call(ctx context.Context, n int, limit func() time.Duration,
 			return answer{}, ctx.Err()
 		case ok && a.broken == nil:
 			return a, nil
-		case ok && !gone && status.Code(a.broken) != codes.Unavailable:
+		case ok && !gone && status.Code(a.broken) != codes.Unavailable && !errors.Is(a.broken, net.ErrClosed):
 			return answer{}, p.died("a call could not be delivered: " + a.broken.Error())
 		case ok || gone:
 			return answer{}, p.ended("its process ended during a call")
