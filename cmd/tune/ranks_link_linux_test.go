@@ -54,7 +54,7 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 				tune := l.command(t, 1, append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "2",
 					"--save-every", "2", "--steps", "1000000", "--no-eval", "--schedule", "constant", "--out", out,
 					"--rank-timeout", rankTimeout)...)
-				run := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+				run := func(args ...string) (ended chan error, said *bytes.Buffer) {
 					cmd := machines(append([]string{"run", mpi, "2"}, args...)...)
 					var text bytes.Buffer
 					cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &text, &text, tune.WaitDelay
@@ -62,12 +62,16 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 					if err := cmd.Start(); err != nil {
 						t.Fatal(err)
 					}
-					return cmd, &text
+					ended = make(chan error, 1)
+					go func() { ended <- cmd.Wait() }()
+					return ended, &text
 				}
-				cmd, text := run(tune.Args...)
-				eventually(t, func() bool { return hasCheckpoints(out) })
+				ended, text := run(tune.Args...)
+				if eventually(t, func() bool { return hasCheckpoints(out) || len(ended) > 0 }); len(ended) > 0 {
+					t.Fatalf("the run has ended before the link is lost: %v\n%s", <-ended, text)
+				}
 				do(how)
-				err := cmd.Wait()
+				err := <-ended
 				gone := eventually(t, func() bool { return len(processesOf(t, "TUNE_TEST_MARK="+out, "")) == 0 })
 				do("mend")
 				want := " has not finished for " + rankTimeout + ": another rank"
@@ -82,8 +86,8 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 				if err := checkpoint.Verify(checkpoint.StepDir(out, last)); err != nil {
 					t.Error(err)
 				}
-				cmd, text = run(tune.Args[0], "--resume", "--out", out, "--steps", fmt.Sprint(last+2))
-				if err := cmd.Wait(); err != nil {
+				ended, text = run(tune.Args[0], "--resume", "--out", out, "--steps", fmt.Sprint(last+2))
+				if err := <-ended; err != nil {
 					t.Fatalf("the resumed run: %v\n%s", err, text)
 				}
 				wantModel(t, out)
