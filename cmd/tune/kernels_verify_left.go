@@ -29,8 +29,12 @@ func newVicinity(path string) (*vicinity, error) {
 		return nil, err
 	}
 	temp, err := os.MkdirTemp("", "tune-verify-")
+	if err == nil {
+		temp, err = filepath.Abs(temp) // the plugin works in another folder
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the plugin gets no folder for temporary files: %w; have the environment variable TMPDIR "+
+			"name a folder that can be written to", err)
 	}
 	s := &vicinity{temp: temp, folder: filepath.Dir(file), before: map[string]bool{}}
 	for _, name := range list(s.folder) {

@@ -89,3 +89,20 @@ func TestNothingLivesOnAfterVerifying(t *testing.T) {
 		t.Errorf("a variable that nobody has finds %v, %v", still, err)
 	}
 }
+
+// TestVerifyMakesAFolderWhateverTMPDIRIs: one named from here is the plugin's as well, which works elsewhere, and one
+// that is missing is named.
+func TestVerifyMakesAFolderWhateverTMPDIRIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", ".")
+	const want = "it leaves 1 file in the folder for temporary files"
+	_, stdout, stderr := verify(t, ownFolder(t, "bug_one_temporary"), "--quick")
+	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
+		t.Errorf("nothing says %q: %s\n%s", want, stdout, stderr)
+	}
+	t.Setenv("TMPDIR", "none")
+	code, _, stderr := verify(t, ownFolder(t, "bug_one_temporary"), "--quick")
+	if code != exitFailed || !strings.Contains(stderr, "have the environment variable TMPDIR name a folder") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

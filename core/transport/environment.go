@@ -2,6 +2,7 @@ package transport
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -48,7 +49,7 @@ func (o Options) environment(link string) []string {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		if slices.ContainsFunc(names, func(pattern string) bool { return standsFor(pattern, name) }) {
-			env = append(env, e)
+			env = append(env, fromRoot(e))
 		}
 	}
 	for _, e := range o.Env {
@@ -59,6 +60,19 @@ func (o Options) environment(link string) []string {
 	return append(env, wire.EnvLink+"="+link, wire.EnvSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
 		wire.EnvThreads+"="+strconv.Itoa(o.Threads), wire.EnvHost+"="+strconv.Itoa(os.Getpid()),
 		wire.EnvKeep+"="+strconv.FormatInt(o.MaxKept, 10))
+}
+
+// fromRoot returns a variable for a process that works in another folder: what names the folder for temporary files
+// does so from the root.
+func fromRoot(e string) string {
+	name, value, _ := strings.Cut(e, "=")
+	if value == "" || !slices.Contains([]string{"TMPDIR", "TMP", "TEMP"}, strings.ToUpper(name)) {
+		return e
+	}
+	if abs, err := filepath.Abs(value); err == nil {
+		value = abs
+	}
+	return name + "=" + value
 }
 
 // standsFor reports whether a name of Environment stands for the variable.

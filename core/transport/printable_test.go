@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -33,6 +34,11 @@ func TestTheEnvironmentOfPluginsIsMinimal(t *testing.T) {
 	t.Setenv("LCX", "not a locale")
 	t.Setenv("MY_DEVICE", "3")
 	t.Setenv("TUNE_LINK", "nonsense")
+	t.Setenv("TMPDIR", "here") // a plugin works in another folder
+	here, err := filepath.Abs("here")
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{Env: []string{"MY_DEVICE", "MY_MODE=a=b"}}
 	got := map[string]string{}
 	for _, e := range o.environment(wire.LinkRPC) {
@@ -41,7 +47,7 @@ func TestTheEnvironmentOfPluginsIsMinimal(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"PATH": os.Getenv("PATH"), "LC_ALL": "C.UTF-8", "MY_DEVICE": "3", "MY_MODE": "a=b", "TUNE_LINK": wire.LinkRPC,
-		"AWS_SECRET_ACCESS_KEY": "", "LCX": "",
+		"AWS_SECRET_ACCESS_KEY": "", "LCX": "", "TMPDIR": here,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
