@@ -291,7 +291,7 @@ func (p *Plan) checkNamed(c *chooser) error {
 			continue
 		}
 		if err := c.declined[name]; err != nil {
-			return fmt.Errorf("%w; it has no other site, and a kernel that is named must have one", err)
+			return fmt.Errorf("%w; it fits no site, and a kernel that is named must fit one", err)
 		}
 		ks, err := c.r.Lookup(name)
 		if err != nil {

@@ -15,7 +15,8 @@ var ofFolders = []string{
 	"train-on-prompt", "cut-long", "no-packing", "repeat-prompt", "system", "template-args", "mask-history",
 	"mix", "mix-probs", "group-by-length", "stage", "ref-cache", "weights", "add-tokens", "add-special-tokens",
 	"add-template-tokens", "pad-vocab", "train-modules", "train-layers", "freeze", "lora-rank", "adapter",
-	"base-int8", "base-nf4", "metric",
+	"base-int8", "base-nf4", "metric", "max-new-tokens", "pref-loss", "pref-beta", "simpo-gamma",
+	"dpo-label-smoothing", "pref-ftx", "kto-chosen-weight", "kto-rejected-weight",
 }
 
 // checkExample refuses these for the built-in example, by what they say and not by whether they are given: a

@@ -171,10 +171,7 @@ func (a *app) fit(ctx context.Context, c *Command, t *trainFlags, reg *core.Regi
 	if err := t.checkMemoryFlags(a, c); err != nil {
 		return nil, err
 	}
-	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
-	if err != nil {
-		return nil, err
-	}
+	mem := transport.NewShapes("tensors")
 	defer closing(mem, &err)
 	f := a.fitter(ctx, c, t, t.config, mem, reg)
 	if f.limit = t.limit(a.world != nil); !limited {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -100,10 +99,7 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	if err := t.fitModel(c); err != nil {
 		return err
 	}
-	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
-	if err != nil {
-		return err
-	}
+	mem := transport.NewShapes("tensors")
 	defer closing(mem, &err)
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, MaxKept: t.config.MaxKept})
 	if err != nil {

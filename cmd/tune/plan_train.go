@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
@@ -28,10 +27,7 @@ func (a *app) advise(ctx context.Context, command *Command, t *trainFlags, m *mo
 	if !errors.As(refused, &short) {
 		return refused
 	}
-	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
-	if err != nil {
-		return errors.Join(refused, err)
-	}
+	mem := transport.NewShapes("tensors")
 	defer closing(mem, &err)
 	s := &smaller{mem, c, a.patcher(ctx, c, mem, reg)}
 	if c.Model != "" { // and not the built-in example

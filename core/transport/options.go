@@ -165,6 +165,12 @@ func (o Options) NewMemory(name string, bytes int64) (Memory, error) {
 	return o.pool(name, bytes, shm.HostOnly), nil
 }
 
+// NewShapes makes memory that is planned and never touched: it takes addresses, and no room of the machine's.
+func NewShapes(name string) Memory {
+	how, _ := Options{}.choosePlatform()
+	return shm.NewShapes(name, how.region)
+}
+
 // pool makes memory for tensors, with at most that many bytes.
 func (o Options) pool(name string, bytes int64, kind shm.Kind) *shm.Pool {
 	return shm.NewPool(name, cmp.Or(bytes, memory.Total()), kind, o.how.region)

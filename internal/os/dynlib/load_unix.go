@@ -3,6 +3,7 @@
 package dynlib
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -14,16 +15,23 @@ func load(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
+// output is held while standard output is another: two that change it at once would not put it back.
+var output sync.Mutex
+
 // toStandardError has what libraries print while they are loaded go there, until the function that it returns is
 // called: a host takes the first line that a plugin prints for its handshake.
 func toStandardError() (undo func()) {
+	output.Lock()
 	const stdout, stderr, above = 1, 2, 10
 	kept, err := unix.FcntlInt(stdout, unix.F_DUPFD_CLOEXEC, above)
 	if err != nil { // there is no standard output
-		return func() {}
+		return output.Unlock
 	}
 	_ = unix.Dup2(stderr, stdout)
-	return func() { _, _ = unix.Dup2(kept, stdout), unix.Close(kept) }
+	return func() {
+		_, _ = unix.Dup2(kept, stdout), unix.Close(kept)
+		output.Unlock()
+	}
 }
 
 func symbol(handle uintptr, name string) uintptr {

@@ -28,6 +28,8 @@ type Pool struct {
 	kind  Kind
 	make  func(name string, size int64, kind Kind) (*Region, error)
 
+	shapes bool // what is handed out is never written to
+
 	mu     sync.Mutex // held for changes of what follows
 	arenas []*arena
 	closed bool
@@ -43,6 +45,14 @@ type arena struct {
 // that are made by New or NewFile. It makes none yet.
 func NewPool(name string, limit int64, kind Kind, region func(string, int64, Kind) (*Region, error)) *Pool {
 	return &Pool{name: name, limit: limit, kind: kind, make: region}
+}
+
+// NewShapes returns a pool of addresses, for memory that is planned and never touched: what it hands out has no room
+// reserved, so that what does not fit on this machine can be planned, too.
+func NewShapes(name string, region func(string, int64, Kind) (*Region, error)) *Pool {
+	p := NewPool(name, 0, HostOnly, region)
+	p.shapes = true
+	return p
 }
 
 // Limit returns the most bytes that may be in use; 0 for any number.
@@ -97,6 +107,9 @@ func (a *arena) piece(n int) ([]byte, error) {
 	from, dirty, ok := a.heap.alloc(n)
 	if !ok {
 		return nil, nil
+	}
+	if a.pool.shapes {
+		return a.data[from : from+n : from+n], nil
 	}
 	if err := a.Reserve(int64(a.heap.dirty)); err != nil {
 		a.heap.free(from)

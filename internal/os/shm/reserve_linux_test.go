@@ -136,3 +136,14 @@ func TestAFullFolderIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// TestShapesTakeNoRoom: what is planned and never touched may be more than a folder, or the machine, has.
+func TestShapesTakeNoRoom(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	p := NewShapes("shapes", NewFile)
+	defer p.Close()
+	mustAlloc(t, p, 1<<30)
+	if got := backed(t, p.arenas[0].file); got > 1<<20 {
+		t.Errorf("%d bytes have room", got)
+	}
+}
