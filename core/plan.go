@@ -182,7 +182,11 @@ func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 	case err != nil:
 		return Action{}, err
 	case !named && c.sel.Auto && len(candidates) > 0:
-		return c.o.best(ctx, site, candidates)
+		a, err := c.o.best(ctx, site, candidates)
+		if err == nil && a.Kernel == nil && refused.Trouble {
+			a.Reason, a.Trouble = a.Reason+"; "+refused.Reason, true
+		}
+		return a, err
 	case len(candidates) > 1:
 		a, b := candidates[0].Info().Name, candidates[1].Info().Name
 		remedy := "name one of them alone"

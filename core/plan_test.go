@@ -164,6 +164,22 @@ func TestNamedKernelLeavesASiteToOneThatFits(t *testing.T) {
 	}
 }
 
+func TestNamedKernelThatDoesNotFitIsToldWhereTheSiteStaysPlain(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm)
+	m[1].Facts.Offset = 1
+	slower := core.Measured(func(context.Context, core.Site, core.Kernel) (core.Measurement, error) {
+		return core.Measurement{}, fmt.Errorf("%w: nothing to measure", core.ErrNotSupported)
+	})
+	p, err := plan(t, m, newRegistry(t, picky(), newKernel("other", core.RMSNorm)), "auto,norm", slower)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.Actions[1]
+	if a.Kernel != nil || !a.Trouble || !strings.Contains(a.Reason, "norm: not supported: offset=1") {
+		t.Errorf("kernel %v, trouble %t, reason %q", a.Kernel, a.Trouble, a.Reason)
+	}
+}
+
 func TestNamedKernelMustTakeASite(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	m[0].Facts.Offset = 1

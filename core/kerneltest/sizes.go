@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -21,14 +22,20 @@ func Sizes(op core.Op) []Case {
 // sizes is Sizes for a kernel: the first kind and storage type are the first that it supports.
 func sizes(op core.Op, supports func(core.Facts) error) []Case {
 	var cases []Case
+	fits := func(f core.Facts) bool { _, ok := fit(supports, f); return ok }
+	if !slices.ContainsFunc(storage(), func(d core.DType) bool { return slices.ContainsFunc(kinds(op, d), fits) }) {
+		fits = func(core.Facts) bool { return true } // larger sizes may fit
+	}
 	types := 0
 	for _, d := range storage() {
 		seen := map[core.DType]int{}
 		for _, f := range kinds(op, d) {
-			cases = append(cases, sizesOf(op, f, types, seen[f.Products])...)
-			if _, ok := fit(supports, f); ok {
-				seen[f.Products]++
+			if !fits(f) { // these are skipped, and say so
+				cases = append(cases, atOnce(op, f, ops.Of(op).Axes)...)
+				continue
 			}
+			cases = append(cases, sizesOf(op, f, types, seen[f.Products])...)
+			seen[f.Products]++
 		}
 		if len(seen) > 0 {
 			types++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/os/shm"
+	"github.com/seed98097648/tune/internal/os/temp"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -55,8 +56,8 @@ func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error
 // shareByPath has the plugin open and map the file of a region.
 func shareByPath(r *shm.Region, writable bool, order func(text string) error) error {
 	if !wire.Plain(r.Path()) {
-		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder",
-			r.Path())
+		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have %s name another folder",
+			r.Path(), temp.Variable())
 	}
 	return order(fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
 }

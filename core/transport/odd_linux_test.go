@@ -59,10 +59,10 @@ func oddMachines() map[string]oddMachine {
 		"that, portable":            {enter: tempIn("."), portable: true, want: "stream"},
 		"no TMPDIR":                 {enter: tempIn("/no/such/folder"), want: "doorbell"},
 		"no files in TMPDIR":        {enter: tempIn("/proc/self"), want: "doorbell"},
-		// Whoever makes one of Linux's own calls dies of it, host or plugin.
 		"a TMPDIR of 4 MiB, portable": {enter: func() error { return sandbox.LimitFolder(os.TempDir(), 4<<20) },
 			mounts: true, portable: true, want: "stream"},
 		"fallocate unknown, portable": {enter: refuse(syscall.ENOSYS, sandbox.Fallocate), portable: true, want: "stream"},
+		// Whoever makes one of Linux's own calls dies of it, host or plugin.
 		"portable, nothing of Linux's": {portable: true, mounts: true, want: "stream",
 			enter: func() error {
 				return errors.Join(sandbox.HideProc(), sandbox.Kill(slices.Collect(maps.Values(linuxOnly()))...))

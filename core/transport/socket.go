@@ -50,6 +50,6 @@ func makeSocketFolder() (dir string, remove func() error, err error) {
 		}
 		err = errors.Join(err, cause)
 	}
-	return "", nil, fmt.Errorf("%w; have the environment variable TMPDIR name a folder with a short path that can be "+
-		"written to", err)
+	return "", nil, fmt.Errorf("%w; have the environment variable %s name a folder with a short path that can be "+
+		"written to", err, temp.Variable())
 }

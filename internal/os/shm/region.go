@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/seed98097648/tune/internal/os/temp"
@@ -77,8 +78,11 @@ func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	}
 	f, err := temp.File("", files, name)
 	if err != nil {
-		return nil, fmt.Errorf("shm: region %s: %w: %w; have the environment variable %s name a folder that can be "+
-			"written to", name, errNoFile, err, tempVariable)
+		remedy := "have the environment variable " + temp.Variable() + " name a folder that can be written to"
+		if errors.Is(err, syscall.EMFILE) {
+			remedy = "raise the limit of open files (ulimit -n), or use fewer plugins"
+		}
+		return nil, fmt.Errorf("shm: region %s: %w: %w; %s", name, errNoFile, err, remedy)
 	}
 	if err := f.Truncate(size); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: %w for region %s: a file of %d bytes in %s: %w; %s",

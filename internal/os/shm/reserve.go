@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/os/temp"
 )
 
 // Reserve makes sure that the first n bytes of a region can be written: a write to a file for which the file
@@ -67,7 +68,7 @@ func (r *Region) noRoom(more int64, cause error) error {
 		return fmt.Errorf("shm: %w in region %s for %s: this system gives no more memory than it can be sure to have "+
 			"(vm.overcommit_memory=2): %w", ErrNoRoom, r.name, amount.Bytes(more), cause)
 	}
-	left := ""
+	left := " has too little room"
 	if free, known := freeSpace(r.path); known {
 		left = fmt.Sprintf(" has %s free", amount.Bytes(free))
 	}
@@ -81,7 +82,7 @@ func (r *Region) noRoom(more int64, cause error) error {
 
 // remedy says what helps where a folder has no room for memory.
 func remedy() string {
-	text := "have the environment variable " + tempVariable + " name a folder with more"
+	text := "have the environment variable " + temp.Variable() + " name a folder with more"
 	if Anonymous() == nil {
 		text += ", or take the usual transport, which needs no files, in place of the portable one"
 	}

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempVariable names the folder for temporary files.
-const tempVariable = "TMPDIR"
-
 // counted reports whether this system refuses memory that it may not have, which it then does at the first
 // touch of a page behind a descriptor: that ends the process.
 var counted = sync.OnceValue(func() bool {

@@ -2,9 +2,6 @@
 
 package shm
 
-// tempVariable names the folder for temporary files.
-const tempVariable = "TMPDIR"
-
 // counted is for Linux.
 func counted() bool { return false }
 

@@ -1,8 +1,5 @@
 package shm
 
-// tempVariable names the folder for temporary files.
-const tempVariable = "TMP"
-
 // counted is for Linux.
 func counted() bool { return false }
 

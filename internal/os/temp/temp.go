@@ -12,8 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 )
+
+// Variable names the folder for temporary files, for messages.
+func Variable() string {
+	if runtime.GOOS == "windows" {
+		return "TMP"
+	}
+	return "TMPDIR"
+}
 
 // tries bounds how often a file is made anew because somebody else took it for left behind,
 // which happens only in the moment between making and locking it.
