@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -100,29 +101,43 @@ func TestTheOutputFolderMayBeADisk(t *testing.T) {
 	wantModel(t, disk)
 }
 
-// TestAModelThatHasNowhereToGoWaits limits the size of the files that the run can write, so
+// TestAModelThatHasNowhereToGoWaits limits the size of the files that the run can write, or how many it can open, so
 // that no disk helps, and lifts that when it has said so.
 func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cmd, stderr := startLong(t, dir, "--kernels", "none")
-	limit := func(bytes uint64) {
-		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY},
-			nil); err != nil {
-			t.Skip(err)
-		}
-	}
-	limit(20 << 10) // the model has more, what the run says has less
-	send(t, cmd, unix.SIGINT)
-	if !eventually(t, func() bool { return strings.Contains(stderr(), "make room: saving is tried again") }) {
-		t.Fatalf("the run does not say that it waits:\n%s", stderr())
-	}
-	limit(unix.RLIM_INFINITY)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, stderr())
-	}
-	wantModel(t, filepath.Join(dir, "saved"))
-	if got := entries(t, dir); got != "saved" {
-		t.Errorf("the run left %q, want saved", got)
+	for name, tt := range map[string]struct {
+		resource int
+		limit    uint64
+		want     string
+	}{
+		"no large file": {unix.RLIMIT_FSIZE, 20 << 10, "make room: saving is tried again"}, // what the run says has less
+		"no file": {unix.RLIMIT_NOFILE, 3,
+			`raise the limit of open files of process \d+ \(prlimit --nofile=1024 --pid \d+\): saving is tried again`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			cmd, stderr := startLong(t, dir, "--kernels", "none")
+			var old unix.Rlimit
+			limit := func(to *unix.Rlimit) {
+				if err := unix.Prlimit(cmd.Process.Pid, tt.resource, to, &old); err != nil {
+					t.Skip(err)
+				}
+			}
+			limit(nil)
+			limit(&unix.Rlimit{Cur: tt.limit, Max: old.Max})
+			lifted := old
+			send(t, cmd, unix.SIGINT)
+			if !eventually(t, func() bool { return regexp.MustCompile(tt.want).MatchString(stderr()) }) {
+				t.Fatalf("the run does not say that it waits:\n%s", stderr())
+			}
+			limit(&lifted)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, stderr())
+			}
+			wantModel(t, filepath.Join(dir, "saved"))
+			if got := entries(t, dir); got != "saved" {
+				t.Errorf("the run left %q, want saved", got)
+			}
+		})
 	}
 }

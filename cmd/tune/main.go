@@ -116,7 +116,7 @@ func (a *app) report(err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	}
-	for line := range strings.Lines(a.named(flagged(err.Error()))) {
+	for line := range strings.Lines(a.named(flagged(explainFiles(err).Error()))) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
 	}
 	if a.checkpoint != "" {

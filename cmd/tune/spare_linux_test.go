@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -30,5 +33,22 @@ func TestFilesAreSpareBeforeTheFirstStep(t *testing.T) {
 	}
 	if err := checkSpareFiles(); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "ulimit -n") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAnErrorForWantOfFilesSaysWhatToRaise, once, and nothing else that would not help.
+func TestAnErrorForWantOfFilesSaysWhatToRaise(t *testing.T) {
+	cause := &fs.PathError{Op: "open", Path: "config.json", Err: syscall.EMFILE}
+	const remedy = "raise the limit of open files (ulimit -n)"
+	missing := &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}
+	for want, err := range map[string]error{
+		"too many open files; " + remedy + "\n":         fmt.Errorf("models: %w", cause),
+		"files; " + remedy + ", or use fewer plugins\n": fmt.Errorf("%w; %s, or use fewer plugins", cause, remedy),
+		"no such file or directory\n":                   missing,
+	} {
+		var out bytes.Buffer
+		if (&app{stderr: &out}).report(err); !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%q, want the end %q", &out, want)
+		}
 	}
 }

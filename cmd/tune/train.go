@@ -332,7 +332,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
-	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", err) }
+	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", explainFiles(err)) }
 	job.Hooks.OnCheckpoint = func(c trainer.Checkpoint) { a.checkpoint = c.Path }
 	if job.Resume != nil {
 		a.checkpoint = job.Resume.Dir

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -27,7 +29,7 @@ func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
 	if a.waiting != remedy { // said once
 		a.waiting = remedy
 		a.note("the model cannot be saved: %s", strings.ReplaceAll(u.Err.Error(), "\n", "\ntune: "))
-		a.note("make room: saving is tried again every %v; %s", trySavingAgain, remedy)
+		a.note("%s: saving is tried again every %v; %s", roomToSave(u.Err), trySavingAgain, remedy)
 	}
 	select {
 	case <-a.abort:
@@ -37,4 +39,12 @@ func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
 	case <-time.After(trySavingAgain):
 		return true
 	}
+}
+
+// roomToSave is what somebody can do meanwhile about a model that cannot be saved.
+func roomToSave(err error) string {
+	if outOfFiles(err) && runtime.GOOS == "linux" {
+		return fmt.Sprintf("raise the limit of open files of process %d (prlimit --nofile=1024 --pid %[1]d)", os.Getpid())
+	}
+	return "make room"
 }

@@ -83,7 +83,8 @@ func tempIn(dir string) func() error {
 
 // platformRoles are the roles of this file; see roles.
 func platformRoles() map[string]func() {
-	return map[string]func(){"host_on_odd_machine": hostOnOddMachine, "host_without_room": hostWithoutRoom}
+	return map[string]func(){"host_on_odd_machine": hostOnOddMachine, "host_without_room": hostWithoutRoom,
+		"host_with_few_files": hostWithFewFiles}
 }
 
 // hostOnOddMachine makes its machine an odd one, opens a plugin there, has it compute, and

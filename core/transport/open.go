@@ -36,7 +36,7 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	shm.Sweep()
 	exe, err := openExecutable(o.how, path)
 	if err != nil {
-		return nil, err
+		return nil, explainFiles(err)
 	}
 	defer exe.Close()
 	sum, err := exe.checksum()
@@ -90,9 +90,6 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 const missing = "the executable, or the interpreter that it names, is missing; " +
 	"put it back or rebuild it, and do not remove plugins during a run"
 
-// errResources is why a plugin that may be fine is not started.
-var errResources = errors.New("a limit of this process or machine is reached")
-
 // endedEarly is said of a plugin that ended before it had said anything that a host could take up. go-plugin's own
 // words on that are of its protocol.
 const endedEarly = "it ended before the handshake"
@@ -104,7 +101,8 @@ var startErrors = []struct {
 	is     error
 	remedy string
 }{
-	{"too many open files", errResources, "raise the limit of open files (ulimit -n), or use fewer plugins"},
+	{"too many open files", errResources, moreFiles},
+	{"bad file descriptor", errResources, moreFiles}, // one that was to be passed on lies beyond the limit
 	{"resource temporarily unavailable", errResources,
 		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
 	{"open " + os.DevNull + ": no such file", fs.ErrNotExist,

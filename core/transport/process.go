@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -52,7 +51,7 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
 	}
 	if err != nil {
-		return nil, err
+		return nil, explainFiles(err)
 	}
 	defer exe.Close()
 	return startExecutable(ctx, opts, exe, checksum)
@@ -65,7 +64,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 	// behind.
 	dir, remove, err := makeSocketFolder()
 	if err != nil {
-		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
+		return nil, explainFiles(fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err))
 	}
 	defer func() {
 		if err := remove(); err != nil {
@@ -73,9 +72,8 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 		}
 	}()
 	p, err := newProcess(opts, exe, checksum, dir)
-	if errors.Is(err, syscall.EMFILE) {
-		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins",
-			exe.path, err)
+	if outOfFiles(err) {
+		err = explainFiles(fmt.Errorf("transport: start %s: %w", exe.path, err))
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,10 +44,16 @@ func makeSocketFolder() (dir string, remove func() error, err error) {
 	}
 	for _, base := range bases {
 		dir, remove, cause := temp.Folder(base, socketFolders)
-		if cause == nil {
+		switch {
+		case cause == nil:
 			return dir, remove, nil
+		case outOfFiles(cause): // of which no other folder has more
+			return "", nil, cause
+		case err == nil:
+			err = cause
+		default:
+			err = fmt.Errorf("%w, nor otherwise: %w", err, cause)
 		}
-		err = errors.Join(err, cause)
 	}
 	return "", nil, fmt.Errorf("%w; have the environment variable %s name a folder with a short path that can be "+
 		"written to", err, temp.Variable())
