@@ -29,7 +29,7 @@ func answerDoorbell(s *server) error {
 	}
 	bells, spinner := wire.NewBells(view.Bytes()), &wire.Spinner{Limit: spin}
 	thread := bells.Offer()
-	greet("unix", "-", wire.GreetDoorbell, "")
+	s.greet("unix", "-", wire.GreetDoorbell, "")
 	for calls, number := uint32(1), bells.Replied(); ; calls++ {
 		number = bells.AwaitRequest(number, spinner, thread)
 		var a wire.Answer

@@ -56,7 +56,7 @@ func answerRPC(s *server) error {
 	web.Protocols.SetHTTP2(true)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ServeTLS(listener, "", "") }()
-	greet(listener.Addr().Network(), listener.Addr().String(), wire.GreetRPC, certificate)
+	s.greet(listener.Addr().Network(), listener.Addr().String(), wire.GreetRPC, certificate)
 	select {
 	case err = <-failed:
 		return fmt.Errorf("transport: answer requests: %w", err)

@@ -34,12 +34,30 @@ import (
 // the process exits when the host says so or is gone, or at once with a line of help when a
 // person started it.
 func Serve(name, version string, kernels ...core.Kernel) {
-	if os.Getenv(wire.CookieKey) != wire.CookieValue {
+	ServeLoaded(name, version, func() ([]core.Kernel, error) { return kernels, nil })
+}
+
+// ServeLoaded is Serve for kernels that need something loaded first, such as a library of the machine: whatever prints
+// to standard output meanwhile, in Go or in C, does not get between the host and the plugin. An error of load goes to
+// standard error, and ends the process.
+func ServeLoaded(name, version string, load func() ([]core.Kernel, error)) {
+	asked, host := os.Getenv(wire.CookieKey) == wire.CookieValue, os.Stdout
+	if asked {
+		host = takeStdout()
+	}
+	kernels, err := load()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+	if !asked {
 		fmt.Fprintf(os.Stderr, "%s %s is a kernel plugin of tune; it is not run by hand.\n"+
 			"Put it into a plugin folder and name that: tune --plugin-dir FOLDER ...\n", name, version)
 		os.Exit(1)
 	}
-	if err := serve(newServer(name, version, kernels)); err != nil {
+	s := newServer(name, version, kernels)
+	s.host = host
+	if err := serve(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -70,9 +88,7 @@ func serve(s *server) error {
 }
 
 // greet shakes hands, in go-plugin's one line: where and how requests come, and the
-// certificate of who listens there. What is printed from then on goes to standard error, as
-// nobody reads standard output any more.
-func greet(network, address, way, certificate string) {
-	fmt.Printf("1|%d|%s|%s|%s|%s\n", wire.ProtocolVersion, network, address, way, certificate)
-	os.Stdout = os.Stderr
+// certificate of who listens there.
+func (s *server) greet(network, address, way, certificate string) {
+	fmt.Fprintf(s.host, "1|%d|%s|%s|%s|%s\n", wire.ProtocolVersion, network, address, way, certificate)
 }

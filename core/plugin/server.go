@@ -19,7 +19,8 @@ import (
 type server struct {
 	name, version string
 	kernels       []core.Kernel
-	named         bool // records name the contents of inputs
+	named         bool     // records name the contents of inputs
+	host          *os.File // standard output as it was: the host reads a line of it
 
 	mu      sync.RWMutex
 	regions map[uint32]region

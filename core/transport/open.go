@@ -90,9 +90,8 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 const missing = "the executable, or the interpreter that it names, is missing; " +
 	"put it back or rebuild it, and do not remove plugins during a run"
 
-// endedEarly is said of a plugin that ended before it had said anything that a host could take up. go-plugin's own
-// words on that are of its protocol.
-const endedEarly = "it ended before the handshake"
+// unrecognized is what go-plugin's error begins with about a first line that is no handshake.
+const unrecognized = "Unrecognized remote plugin message: "
 
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
 // as texts only. Tests hold them against the pinned version.
@@ -100,29 +99,33 @@ var startErrors = []struct {
 	text   string
 	is     error
 	remedy string
+	whole  bool // go-plugin's own words, which are of its protocol, add nothing
 }{
-	{"too many open files", errResources, moreFiles},
-	{"bad file descriptor", errResources, moreFiles}, // one that was to be passed on lies beyond the limit
+	{"too many open files", errResources, moreFiles, false},
+	// One that was to be passed on lies beyond the limit.
+	{"bad file descriptor", errResources, moreFiles, false},
 	{"resource temporarily unavailable", errResources,
-		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
+		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)", false},
 	{"open " + os.DevNull + ": no such file", fs.ErrNotExist,
-		"a plugin reads " + os.DevNull + ", which is missing; mount /dev"},
-	{"cannot allocate memory", errResources, "there is no memory for another process"},
+		"a plugin reads " + os.DevNull + ", which is missing; mount /dev", false},
+	{"cannot allocate memory", errResources, "there is no memory for another process", false},
 	{"checksums did not match", core.ErrIncompatible,
-		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
+		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run", false},
 	{"timeout while waiting for plugin to start", core.ErrPluginExited,
-		"it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
-	{"Failed to read any lines", core.ErrPluginExited, endedEarly},
-	{"plugin exited before we could connect", core.ErrPluginExited, endedEarly},
-	{"Unrecognized remote plugin message", core.ErrIncompatible,
-		"it is not a kernel plugin; move it out of the plugin folder"},
+		"it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder", true},
+	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake", true},
+	{"plugin exited before we could connect", core.ErrPluginExited, "it ended before the handshake", true},
+	{unrecognized, core.ErrIncompatible, "it is not a kernel plugin, or prints to standard output before it " +
+		"shakes hands; move it out of the plugin folder, or have it print to standard error", true},
 	{"ncompatible API version", core.ErrIncompatible,
-		fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion)},
+		fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion),
+		false},
 	{"exec format error", core.ErrIncompatible,
-		"it is not a program for this machine; rebuild it, or move it out of the plugin folder"},
-	{"permission denied", core.ErrIncompatible, "it may not be run; check the permissions of the file and of its folder"},
-	{"no such file or directory", fs.ErrNotExist, missing},
-	{"cannot find the file", fs.ErrNotExist, missing}, // Windows
+		"it is not a program for this machine; rebuild it, or move it out of the plugin folder", false},
+	{"permission denied", core.ErrIncompatible,
+		"it may not be run; check the permissions of the file and of its folder", false},
+	{"no such file or directory", fs.ErrNotExist, missing, false},
+	{"cannot find the file", fs.ErrNotExist, missing, false}, // Windows
 }
 
 // notOurs is in what go-plugin prints in a plugin that misses its cookie.
@@ -130,10 +133,6 @@ const notOurs = "This binary is a plugin"
 
 // startError ends the process and explains why it could not be started.
 func (p *process) startError(ctx context.Context, cause error) error {
-	if p.cmd.Process != nil && ctx.Err() == nil {
-		p.awaitEnd()
-	}
-	gone := p.gone()
 	p.end()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("transport: start %s: %w", p.path, err)
@@ -141,26 +140,33 @@ func (p *process) startError(ctx context.Context, cause error) error {
 	if errors.Is(cause, core.ErrPluginExited) || errors.Is(cause, core.ErrIncompatible) {
 		return fmt.Errorf("transport: start %s: %w", p.path, cause)
 	}
-	words := p.words.String()
-	is, remedy := core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"
-	if !strings.Contains(words, notOurs) {
+	is, remedy := p.whyNotStarted(cause.Error())
+	if words := p.words.String(); words != "" {
+		remedy += "; its last words: " + words
+	}
+	return fmt.Errorf("transport: start %s: %w: %s%s", p.path, is, remedy, p.limitNote())
+}
+
+// whyNotStarted says what go-plugin means by an error of a start.
+func (p *process) whyNotStarted(cause string) (is error, remedy string) {
+	is, remedy = core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"
+	whole := false
+	if !strings.Contains(p.words.String(), notOurs) {
 		for _, e := range startErrors {
-			if strings.Contains(cause.Error(), e.text) {
-				is, remedy = e.is, e.remedy
+			if strings.Contains(cause, e.text) {
+				is, remedy, whole = e.is, e.remedy, e.whole
 				break
 			}
 		}
 	}
-	if remedy == endedEarly {
-		remedy += p.state(gone)
-	} else {
-		reason, _, _ := strings.Cut(cause.Error(), "\n")
-		remedy += ": " + strings.TrimRight(printable(reason), ": ") // it quotes what was printed, which may be nothing
+	reason, _, _ := strings.Cut(cause, "\n")
+	if printed, ok := strings.CutPrefix(reason, unrecognized); ok && printed != "" {
+		remedy += fmt.Sprintf("; it printed %.200q", printable(printed))
 	}
-	if words != "" {
-		remedy += "; its last words: " + words
+	if !whole {
+		remedy += ": " + printable(reason)
 	}
-	return fmt.Errorf("transport: start %s: %w: %s%s", p.path, is, remedy, p.limitNote())
+	return is, remedy + p.state(p.spawned.alone)
 }
 
 // limitNote reminds of the limit that a plugin may have run into.

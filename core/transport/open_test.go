@@ -66,19 +66,26 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
 		"no interpreter":       {file("#!/no/such/program\n", 0o700), os.ErrNotExist, "the interpreter that it names"},
 		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake (exit status"},
-		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
-		"hangs":                {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
-		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 7s"},
-		"dies later":           {role("dies_later"), core.ErrPluginExited, "exit status 5"},
-		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
-		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
-		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
-		"an endless line":      {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
+		"prints and exits": {role("prints_and_exits"), core.ErrIncompatible,
+			`have it print to standard error; it printed "licence server 2" (exit status 3); its last words: no licence`},
+		"prints and goes on": {file("#!/bin/sh\necho hello; sleep 1000\n", 0o700), core.ErrIncompatible,
+			`move it out of the plugin folder, or have it print to standard error; it printed "hello"`},
+		"loads nothing": {role("loads_nothing"), core.ErrPluginExited, "it ended before the handshake (exit status 1); " +
+			"its last words: hello, I am half a library; test_kernels: the other half is missing"},
+		"panics":          {role("panics"), core.ErrPluginExited, "panic: no such device"},
+		"hangs":           {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
+		"hangs later":     {role("hangs_later"), core.ErrPluginExited, "did not answer within 7s"},
+		"dies later":      {role("dies_later"), core.ErrPluginExited, "exit status 5"},
+		"another version": {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
+		"another cookie":  {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
+		"no kernels":      {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
+		"an endless line": {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
 		"leaves a child": {file("#!/bin/sh\nsleep 1000\n",
 			0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	if runtime.GOOS == "windows" { // which has neither modes nor scripts
-		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child"} {
+		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child",
+			"prints and goes on"} {
 			delete(cases, name)
 		}
 	}
@@ -101,6 +108,23 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatIsPrintedWhileAPluginLoadsIsNoHandshake: it is logged as what goes to standard error is.
+func TestWhatIsPrintedWhileAPluginLoadsIsNoHandshake(t *testing.T) {
+	onGoPaths(t, func(t *testing.T, o Options) {
+		p, err := o.Open(context.Background(), pluginPath(t, "loads_loud"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := p.(*plugin).proc.words
+		if err := p.Close(); err != nil { // which reads what is left of its output
+			t.Error(err)
+		}
+		if m := p.Manifest(); m.Name != "test_kernels" || words.String() != "hello, I am a library" {
+			t.Errorf("manifest %+v, last words %q", m, words)
+		}
+	})
 }
 
 func TestOpenStopsWithItsContext(t *testing.T) {

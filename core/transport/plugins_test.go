@@ -27,12 +27,30 @@ import (
 // under which it is started. See pluginPath.
 func roles() map[string]func() {
 	return map[string]func(){
-		"plugin":         func() { pluginside.Serve("test_kernels", "1.2.3", testKernels()...) },
-		"adds":           serveAdding,
-		"keeps":          serveKeeping,
-		"no_kernels":     func() { pluginside.Serve("empty", "1.0.0") },
-		"prints":         func() { fmt.Println("hello, I am something else") },
-		"exits":          func() { os.Exit(3) },
+		"plugin":     func() { pluginside.Serve("test_kernels", "1.2.3", testKernels()...) },
+		"adds":       serveAdding,
+		"keeps":      serveKeeping,
+		"no_kernels": func() { pluginside.Serve("empty", "1.0.0") },
+		"prints":     func() { fmt.Println("hello, I am something else") },
+		"exits":      func() { os.Exit(3) },
+		"prints_and_exits": func() {
+			fmt.Println("licence server 2")
+			time.Sleep(50 * time.Millisecond)
+			fmt.Fprintln(os.Stderr, "no licence")
+			os.Exit(3)
+		},
+		"loads_loud": func() {
+			pluginside.ServeLoaded("test_kernels", "1.2.3", func() ([]core.Kernel, error) {
+				fmt.Println("hello, I am a library")
+				return testKernels(), nil
+			})
+		},
+		"loads_nothing": func() {
+			pluginside.ServeLoaded("test_kernels", "1.2.3", func() ([]core.Kernel, error) {
+				fmt.Println("hello, I am half a library")
+				return nil, errors.New("the other half is missing")
+			})
+		},
 		"colours":        func() { fmt.Println("\x1b[2Jhello\x07") },
 		"panics":         func() { panic("no such device") },
 		"hangs":          func() { select {} },

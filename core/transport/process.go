@@ -268,17 +268,8 @@ const endGrace = 200 * time.Millisecond
 // ended is died for a process that ended by itself. The first sign of that may be a broken
 // connection: how the process ended is known a moment later.
 func (p *process) ended(why string) error {
-	p.awaitEnd()
+	p.spawned.endsWithin(endGrace)
 	return p.died(why)
-}
-
-func (p *process) awaitEnd() {
-	t := time.NewTimer(endGrace)
-	defer t.Stop()
-	select {
-	case <-p.spawned.ended:
-	case <-t.C:
-	}
 }
 
 // end stops the process at once and releases what belongs to it. It may be called

@@ -101,8 +101,12 @@ func (s *starter) ID() string {
 	return strconv.Itoa(s.cmd.Process.Pid)
 }
 
-// Diagnose implements runner.Runner. startErrors knows more.
-func (s *starter) Diagnose(context.Context) string { return "" }
+// Diagnose implements runner.Runner. startErrors knows more: this is the moment for a process that is about to end by
+// itself to say why, before go-plugin ends it.
+func (s *starter) Diagnose(context.Context) string {
+	s.alone = s.endsWithin(endGrace)
+	return ""
+}
 
 // PluginToHost implements runner.Runner: both processes see one file system.
 func (s *starter) PluginToHost(network, address string) (string, string, error) {

@@ -21,6 +21,7 @@ type spawned struct {
 	stdout, stderr *os.File
 	ended          chan struct{} // closed when the process has ended
 	err            error         // how it ended, once ended is closed
+	alone          bool          // it had ended by itself when go-plugin found fault with its handshake
 }
 
 // drainTime is how long the output of a process is still read after its end, should
@@ -54,6 +55,18 @@ func (s *spawned) watch() {
 	// Where pipes know no deadline, go-plugin reads on for as long as they are open.
 	_, _ = s.stdout.SetReadDeadline(limit), s.stderr.SetReadDeadline(limit)
 	close(s.ended)
+}
+
+// endsWithin waits for the end of the process, and reports whether it came.
+func (s *spawned) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-s.ended:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -3,19 +3,18 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/blas_linear/blas"
 	"github.com/seed98097648/tune/plugins/blas_linear/blaslinear"
 )
 
 func main() {
-	library, err := blas.Open()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", blaslinear.Name, err)
-		os.Exit(1)
-	}
-	plugin.Serve(blaslinear.Name, blaslinear.Version, blaslinear.Kernels(library)...)
+	plugin.ServeLoaded(blaslinear.Name, blaslinear.Version, func() ([]core.Kernel, error) {
+		library, err := blas.Open()
+		if err != nil {
+			return nil, err
+		}
+		return blaslinear.Kernels(library), nil
+	})
 }

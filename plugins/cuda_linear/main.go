@@ -6,20 +6,22 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/cuda_linear/cuda"
 	"github.com/seed98097648/tune/plugins/cuda_linear/cudalinear"
 )
 
 func main() {
-	device, err := cuda.Open()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", cudalinear.Name, err)
-		os.Exit(1)
-	}
-	device.Lost = func(err error) {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", cudalinear.Name, err)
-		os.Exit(1)
-	}
-	plugin.Serve(cudalinear.Name, cudalinear.Version, cudalinear.Kernels(device)...)
+	plugin.ServeLoaded(cudalinear.Name, cudalinear.Version, func() ([]core.Kernel, error) {
+		device, err := cuda.Open()
+		if err != nil {
+			return nil, err
+		}
+		device.Lost = func(err error) {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", cudalinear.Name, err)
+			os.Exit(1)
+		}
+		return cudalinear.Kernels(device), nil
+	})
 }

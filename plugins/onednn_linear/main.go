@@ -3,10 +3,9 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/onednn_linear/onednn"
 	"github.com/seed98097648/tune/plugins/onednn_linear/onednnlinear"
@@ -14,14 +13,12 @@ import (
 
 func main() {
 	runtime.LockOSThread() // OpenMP has threads of its own for each thread that calls it
-	library, err := onednn.Open()
-	var kernel *onednnlinear.Kernel
-	if err == nil {
-		kernel, err = onednnlinear.New(library)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", onednnlinear.Name, err)
-		os.Exit(1)
-	}
-	plugin.Serve(onednnlinear.Name, onednnlinear.Version, kernel)
+	plugin.ServeLoaded(onednnlinear.Name, onednnlinear.Version, func() ([]core.Kernel, error) {
+		library, err := onednn.Open()
+		if err != nil {
+			return nil, err
+		}
+		kernel, err := onednnlinear.New(library)
+		return []core.Kernel{kernel}, err
+	})
 }
