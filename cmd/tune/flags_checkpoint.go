@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -135,18 +134,4 @@ func latestOut(first string) string {
 func hasCheckpoints(dir string) bool {
 	steps, err := checkpoint.Steps(dir)
 	return err == nil && len(steps) > 0
-}
-
-// resumeCommand is what goes on from the newest checkpoint of a run.
-func (a *app) resumeCommand() string {
-	command := fmt.Sprintf("%s --resume --out %s", invocation(), quoted(filepath.Dir(a.checkpoint)))
-	return command + a.pluginFlags
-}
-
-// quoted is a word for a shell.
-func quoted(word string) string {
-	if !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/lora"
 )
 
@@ -32,12 +31,4 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+
 		"their size as float32")
 	f.BoolVar(&c.BaseNF4, "base-nf4", c.BaseNF4, "keep them in NF4 instead, an eighth of their size as float32 (QLoRA)")
-}
-
-// further returns the flags, as a shell takes them, that train once more what a run has saved.
-func further(c trainer.Config, saved string) string {
-	if c.LoRA.Enabled() {
-		return "--model " + quoted(c.Model) + " --adapter " + quoted(saved)
-	}
-	return "--model " + quoted(saved)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err err
 	if p.locked, err = trust.Find(p.lock); err != nil {
 		return o, err
 	}
+	if p.locked != nil {
+		p.locked.Flags = p.given("lock", "call-timeout") // it names itself
+	}
 	return p.options(o)
 }
 
@@ -122,17 +126,19 @@ func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
 	return o, o.CheckLimits()
 }
 
-// given returns the flags that were given, as for a shell and with a blank before each.
-func (p *pluginFlags) given() string {
-	var b strings.Builder
-	p.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			for _, value := range valuesOf(f) {
-				fmt.Fprintf(&b, " --%s %s", f.Name, quoted(value))
-			}
-		}
-	})
-	return b.String()
+// given returns the flags that were given, but for those of some names; see givenOf.
+func (p *pluginFlags) given(but ...string) string {
+	return givenOf(p.flags, func(name string) bool { return !slices.Contains(but, name) })
+}
+
+// command is a verb on plugins to type next, in quotes, with what finds the same ones.
+func (p *pluginFlags) command(verb string) string {
+	return `"tune ` + verb + p.given("call-timeout") + `"`
+}
+
+// none says that there are no plugins.
+func (p *pluginFlags) none() error {
+	return fmt.Errorf("no usable plugin was found; %s says where they are looked for", p.command("kernels list"))
 }
 
 // missing explains a name that nobody offers and the lock has.
@@ -144,9 +150,8 @@ func (p *pluginFlags) missing(name string, err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w; %s locks %s %s as %s, which is not among the plugins that were found: put it back, or run "+
-		"\"tune kernels lock --update-lock\"",
-		err, p.locked.File, e.Name, e.Version, e.Path)
+	return fmt.Errorf("%w; %s locks %s %s as %s, which is not among the plugins that were found: put it back, or run %s",
+		err, p.locked.File, e.Name, e.Version, e.Path, p.command("kernels lock --update-lock"))
 }
 
 // byteSize is the value of a flag: a number of bytes with a unit.

@@ -166,7 +166,7 @@ func namedKernels(reg *core.Registry, names []string, p *pluginFlags) ([]core.Ke
 		names = reg.Names()
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no usable plugin was found; \"tune kernels list\" says where they are looked for")
+		return nil, p.none()
 	}
 	var all []core.Kernel
 	for i, name := range names {

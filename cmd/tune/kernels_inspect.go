@@ -30,7 +30,7 @@ func (a *app) kernelsInspectCommand() *Command {
 	addListing(c.Group("Flags"), &p, &asJSON)
 	return c.finish(func(ctx context.Context, args []string) (err error) {
 		if len(args) != 1 {
-			return c.usagef("inspect takes one name; \"tune kernels list\" shows them")
+			return c.usagef("inspect takes one name; %s shows them", p.command("kernels list"))
 		}
 		reg, err := p.scan(ctx, a, transport.Options{})
 		if err != nil {

@@ -81,8 +81,7 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 	defer closing(reg, &err)
 	plugins := a.usable(reg)
 	if len(plugins) == 0 {
-		return nil, fmt.Errorf("no usable plugin was found, and a lock of none would refuse all: \"tune kernels list\" " +
-			"says where they are looked for")
+		return nil, fmt.Errorf("a lock of no plugin would refuse all: %w", p.none())
 	}
 	now, err := trust.New(file, plugins)
 	if err != nil {

@@ -115,8 +115,8 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 			continue
 		}
 		if one.unwanted {
-			return c.usagef("%s has no kernel for %s; \"tune kernels inspect %s\" shows what it has", one.Name,
-				strings.Join(v.ops, ", "), one.Name)
+			return c.usagef("%s has no kernel for %s; %s shows what it has", one.Name, strings.Join(v.ops, ", "),
+				v.plugins.command("kernels inspect "+one.Name))
 		}
 		result.add(one)
 		if !v.json {
@@ -152,7 +152,7 @@ func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags,
 			}
 		}
 		if len(all) == 0 {
-			return nil, fmt.Errorf("no usable plugin was found; \"tune kernels list\" says where they are looked for")
+			return nil, v.plugins.none()
 		}
 		return all, nil
 	}

@@ -42,11 +42,12 @@ type app struct {
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
 
-	// of a training run: its newest checkpoint, if there is one, and what was said of plugins
-	checkpoint, pluginFlags string
-	waiting                 string      // what was said last about a model that cannot be saved
-	saves                   bool        // whether the command has something to save
-	told                    atomic.Bool // that it was interrupted
+	// of a training run: its newest checkpoint, if there is one, and what takes its flags again
+	checkpoint string
+	again      again
+	waiting    string      // what was said last about a model that cannot be saved
+	saves      bool        // whether the command has something to save
+	told       atomic.Bool // that it was interrupted
 
 	launch distributed.Launch // of the ranks that train together
 	world  *distributed.World // which are these; nil for none

@@ -15,7 +15,7 @@ func TestAWrongPluginIsNotRecommended(t *testing.T) {
 	c := trainer.Config{Kernels: "shortrope,npu_fused_rmsnorm", Precision: "bf16"}
 	for _, wrong := range [][]*core.KernelError{nil, {{Kernel: "shortrope"}}} {
 		var b strings.Builder
-		a := &app{pluginFlags: " --plugin-dir p"}
+		a := &app{again: again{plugins: " --plugin-dir p"}}
 		a.printNext(&b, c, &trainer.Summary{Out: "out", Wrong: wrong}, false)
 		want := "--kernels shortrope,npu_fused_rmsnorm --plugin-dir p --precision bf16 --model out --data FILE\n"
 		if wrong != nil {
@@ -24,6 +24,33 @@ func TestAWrongPluginIsNotRecommended(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("wrong %v:\n%s", wrong, b.String())
 		}
+	}
+}
+
+// TestWhatIsTypedNextTakesTheRunsFlagsAgain: those that no checkpoint keeps go on with it, and those of how weights
+// are kept train it further. What is as it is anyway is left out, also if a configuration file has it.
+func TestWhatIsTypedNextTakesTheRunsFlagsAgain(t *testing.T) {
+	args := "--plugin-dir p --plugin-env A=b --plugin-env C --call-timeout 60s --max-time 1h --force " +
+		"--shard-optimizer=false --report-to jsonl,trackio --tensorboard --rank-timeout 9s --batch 2 --base-nf4 " +
+		"--lora-rank 4 --serve 80"
+	c := &Command{Name: "train"}
+	f := newTrainFlags(c)
+	c.finish(nil)
+	if err := c.Flags.Parse(strings.Fields(args)); err != nil {
+		t.Fatal(err)
+	}
+	const plugins = " --plugin-dir p --plugin-env A=b --plugin-env C"
+	a := &app{again: newAgain(c, &f.kernels.plugins), checkpoint: filepath.Join("my run", "checkpoint-1")}
+	if got, want := a.resumeCommand(), "--resume --out 'my run'"+plugins+" --max-time 1h0m0s --report-to jsonl "+
+		"--report-to trackio --tensorboard --rank-timeout 9s --force"; !strings.HasSuffix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	var b strings.Builder
+	f.config.Model, f.config.Kernels = "m", "from:my run"
+	a.printNext(&b, f.config, &trainer.Summary{Out: "out"}, false)
+	want := " --kernels 'from:my run'" + plugins + " --base-nf4 --model m --adapter out --data FILE\n"
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%s, want %s", b.String(), want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/trainer"
@@ -100,25 +99,4 @@ func checkWritable(file string) error {
 		return err
 	}
 	return os.Remove(file)
-}
-
-// invocation is how to run this program again: by its name, or with the go command where
-// that has built it for one run only.
-func invocation() string {
-	if exe, err := os.Executable(); err == nil && isGoRun(exe) {
-		return "go run ./cmd/tune"
-	}
-	return "tune"
-}
-
-// isGoRun reports whether an executable is one of "go run": in the build cache, or in the
-// temporary folder of a build.
-func isGoRun(exe string) bool {
-	for _, name := range strings.Split(filepath.ToSlash(filepath.Dir(exe)), "/") {
-		if strings.HasPrefix(name, "go-build") {
-			return true
-		}
-	}
-	cache := os.Getenv("GOCACHE")
-	return cache != "" && strings.HasPrefix(exe, filepath.Clean(cache)+string(filepath.Separator))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,9 @@ func (k *kernelFlags) resolve(c *Command) error {
 	if err != nil {
 		return c.usagef("%s: %w", k.source, err)
 	}
-	if own, linked := strings.CutPrefix(k.kernels, bench.LinkedPrefix); linked {
-		return c.usagef("%s is %s: only tune bench takes this program's own kernels without their processes; use %s",
-			k.source, k.kernels, own)
+	if own, linked := unlinked(k.kernels); linked {
+		return c.usagef("%s is %s: only tune bench takes this program's own kernels without their processes, as linked:; "+
+			"use %s", k.source, k.kernels, cmp.Or(own, "their names"))
 	}
 	if sel.From == "" || k.fixed {
 		return nil
@@ -79,6 +80,17 @@ func (k *kernelFlags) resolve(c *Command) error {
 		return fmt.Errorf("%s: %w", k.source, err)
 	}
 	return nil
+}
+
+// unlinked returns a selection of the same kernels in processes of their own, if it has any without.
+func unlinked(selection string) (own string, linked bool) {
+	words := strings.Split(selection, ",")
+	for i, word := range words {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(word), bench.LinkedPrefix); ok {
+			words[i], linked = name, true
+		}
+	}
+	return strings.Join(words, ","), linked
 }
 
 // blame names the source of the selection in an error that is the selection's fault.
@@ -126,7 +138,7 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 		}
 	}
 	if len(reg.Kernels()) == 0 {
-		a.note("no usable plugin was found; \"tune kernels list\" says where they are looked for")
+		a.note("%v", k.plugins.none())
 	}
 	if err := k.checkNames(reg); err != nil {
 		return nil, errors.Join(err, reg.Close())

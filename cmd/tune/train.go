@@ -20,7 +20,6 @@ import (
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/distributed"
-	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
@@ -178,7 +177,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	}
 	defer closing(job, &err)
 	job.Resume, job.Claim, job.Unsaved, job.World = t.resume, claim, a.unsaved, a.world
-	a.pluginFlags = t.kernels.plugins.given()
+	a.again = newAgain(c, &t.kernels.plugins)
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
@@ -377,26 +376,6 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	a.printNext(text, job.Config, s, example != nil)
 	return err
-}
-
-// printNext says what may be done with what a run has saved.
-func (a *app) printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool) {
-	tune, model := invocation(), further(c, s.Out)
-	kernels := c.Kernels
-	if len(s.Wrong) > 0 {
-		kernels = quoted("from:" + s.Out) // without those that were taken off
-	}
-	kernels += a.pluginFlags
-	if c.Precision != models.Float32 && c.Precision != "" { // which decides about kernels
-		kernels += " --precision " + string(c.Precision)
-	}
-	train := fmt.Sprintf("%s --kernels %s %s --data FILE", tune, kernels, model)
-	if isExample {
-		fmt.Fprintf(w, "\nTrain it further, or a model of your own:\n  %s\n", train)
-		return
-	}
-	fmt.Fprintf(w, "\nLet it write, look at the run, train it further:\n  %s generate %s --prompt TEXT\n  %s report "+
-		"%s\n  %s\n", tune, model, tune, quoted(s.Out), train)
 }
 
 // printHealth says what went wrong with plugins and was dealt with, if anything was.

@@ -44,6 +44,9 @@ func Short(sum string) string { return sum[:min(len(sum), 12)] }
 type Lock struct {
 	File    string  // where it is kept
 	Entries []Entry // sorted by name, path and checksum
+
+	// Flags are what a command line has besides to find the plugins, with a blank before each: for messages.
+	Flags string
 }
 
 // Locate returns the path of the lock file that counts and whether somebody named it:
@@ -75,8 +78,8 @@ func Find(explicit string) (*Lock, error) {
 func Read(path string) (*Lock, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trust: there is no lock file %s; write one with \"tune kernels lock\": %w",
-			path, fs.ErrNotExist)
+		return nil, fmt.Errorf("trust: there is no lock file %s; write one with \"tune kernels lock%s\": %w",
+			path, (&Lock{File: path}).flag(), fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trust: lock file: %w", err)
@@ -164,12 +167,12 @@ func (l *Lock) Named(name string) (Entry, bool) {
 	return l.first(func(e Entry) bool { return e.Name == name })
 }
 
-// flag is how a command line names this lock.
+// flag is how a command line names this lock, and the plugins that it is for.
 func (l *Lock) flag() string {
 	if l.File == DefaultFile {
-		return ""
+		return l.Flags
 	}
-	return " --lock " + l.File
+	return " --lock " + l.File + l.Flags
 }
 
 // at returns the entry of a path, or of the same file name elsewhere.
