@@ -116,7 +116,7 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 		return ks, nil
 	}
 	for _, f := range r.Listing() {
-		if f.Err != nil && (f.Manifest.Name == name || strings.TrimSuffix(filepath.Base(f.Path), ".exe") == name) {
+		if f.Err != nil && f.isCalled(name) {
 			return nil, fmt.Errorf("core: kernel %q was found but cannot be used: %w", name, f.Err)
 		}
 	}
@@ -129,6 +129,15 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 		return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b))
 	})
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
+}
+
+// isCalled reports whether somebody who names a plugin means this one. One that is built in and not to be trusted, as a
+// lock of others' leaves it out, is not there at all.
+func (f Found) isCalled(name string) bool {
+	if own, builtIn := strings.CutPrefix(f.Path, BuiltIn); builtIn {
+		return own == name && !errors.Is(f.Err, ErrUntrusted)
+	}
+	return f.Manifest.Name == name || strings.TrimSuffix(filepath.Base(f.Path), ".exe") == name
 }
 
 // Listing returns everything that was found, usable or not, sorted by path.

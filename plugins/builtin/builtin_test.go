@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -88,6 +89,25 @@ func TestANameThatIsTakenStaysSo(t *testing.T) {
 func TestAPluginThatTheProgramDoesNotHave(t *testing.T) {
 	_, err := transport.Options{}.Open(context.Background(), core.BuiltIn+"npu_fused_bread")
 	if err == nil || !strings.Contains(err.Error(), `this program has no plugin "npu_fused_bread"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestABuiltInPluginThatCannotBeStartedSaysWhy to who names it, unless a lock leaves it out.
+func TestABuiltInPluginThatCannotBeStartedSaysWhy(t *testing.T) {
+	lookup := func(cause error) error {
+		reg := core.NewRegistry()
+		refuse := func(context.Context, string) (core.Plugin, error) { return nil, cause }
+		if err := Add(context.Background(), reg, refuse); err != nil {
+			t.Fatal(err)
+		}
+		_, err := reg.Lookup("npu_fused_rope")
+		return err
+	}
+	if cause := errors.New("there is no /proc"); !errors.Is(lookup(cause), cause) {
+		t.Errorf("error %v", lookup(cause))
+	}
+	if err := lookup(core.ErrUntrusted); !errors.Is(err, core.ErrUnknownKernel) {
 		t.Errorf("error %v", err)
 	}
 }
