@@ -2,15 +2,24 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )
+
+// testMachines is what the names of machines begin with that a test makes. Its process follows, so that those of two
+// checkouts do not meet.
+const testMachines = "tune-test-"
 
 // twoMachines returns a command for scripts/machines, which it has made two machines of this one, for the time of
 // the test. That takes privileges that most users do not have.
@@ -20,7 +29,12 @@ func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := func(args ...string) *exec.Cmd { return exec.Command(script, args...) }
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(script, args...)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("MACHINES=%s%d", testMachines, os.Getpid()))
+		return cmd
+	}
+	removeLeftMachines(t, script)
 	if out, err := command("up", "1gbit").CombinedOutput(); err != nil {
 		t.Skipf("no two machines can be made of this one: %v: %s", err, out)
 	}
@@ -30,6 +44,27 @@ func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 		}
 	})
 	return command
+}
+
+// removeLeftMachines removes those of tests that were killed.
+func removeLeftMachines(t *testing.T, script string) {
+	t.Helper()
+	switches, err := filepath.Glob("/run/netns/" + testMachines + "*-switch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range switches {
+		name := strings.TrimSuffix(filepath.Base(path), "-switch")
+		pid, err := strconv.Atoi(strings.TrimPrefix(name, testMachines))
+		if err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		down := exec.Command(script, "down")
+		down.Env = append(os.Environ(), "MACHINES="+name)
+		if out, err := down.CombinedOutput(); err != nil {
+			t.Logf("%s stays: %v: %s", name, err, out) // or another test was first
+		}
+	}
 }
 
 // TestALinkThatIsLostEndsAllRanks cuts the link between two machines, or has it lose everything without a word. The
@@ -58,7 +93,7 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 					cmd := machines(append([]string{"run", mpi, "2"}, args...)...)
 					var text bytes.Buffer
 					cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &text, &text, tune.WaitDelay
-					cmd.Env = append(tune.Env, "TUNE_TEST_MARK="+out)
+					cmd.Env = slices.Concat(cmd.Env, tune.Env, []string{"TUNE_TEST_MARK=" + out})
 					if err := cmd.Start(); err != nil {
 						t.Fatal(err)
 					}

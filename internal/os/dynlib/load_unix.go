@@ -3,35 +3,13 @@
 package dynlib
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
-	"golang.org/x/sys/unix"
 )
 
 func load(path string) (uintptr, error) {
-	defer toStandardError()()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-}
-
-// output is held while standard output is another: two that change it at once would not put it back.
-var output sync.Mutex
-
-// toStandardError has what libraries print while they are loaded go there, until the function that it returns is
-// called: a host takes the first line that a plugin prints for its handshake.
-func toStandardError() (undo func()) {
-	output.Lock()
-	const stdout, stderr, above = 1, 2, 10
-	kept, err := unix.FcntlInt(stdout, unix.F_DUPFD_CLOEXEC, above)
-	if err != nil { // there is no standard output
-		return output.Unlock
-	}
-	_ = unix.Dup2(stderr, stdout)
-	return func() {
-		_, _ = unix.Dup2(kept, stdout), unix.Close(kept)
-		output.Unlock()
-	}
 }
 
 func symbol(handle uintptr, name string) uintptr {
@@ -57,7 +35,6 @@ func fileOf(at uintptr) string {
 
 // Provide loads a library, and lets those after it find what it has.
 func Provide(path string) error {
-	defer toStandardError()()
 	_, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_GLOBAL)
 	return err
 }
