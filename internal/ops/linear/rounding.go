@@ -106,7 +106,7 @@ func lost(a, b float64) float64 {
 	switch v := math.Abs(a * b); {
 	case v == 0:
 		return 0
-	case min(math.Abs(a), math.Abs(b)) < smallest:
+	case min(math.Abs(a), math.Abs(b)) <= smallest: // or was before it was rounded up to that
 		return v + smallest
 	}
 	return smallest
