@@ -140,7 +140,7 @@ func (p *process) startError(ctx context.Context, cause error) error {
 	if errors.Is(cause, core.ErrPluginExited) || errors.Is(cause, core.ErrIncompatible) {
 		return fmt.Errorf("transport: start %s: %w", p.path, cause)
 	}
-	is, remedy := p.whyNotStarted(cause.Error())
+	remedy, is := p.whyNotStarted(cause.Error())
 	if words := p.words.String(); words != "" {
 		remedy += "; its last words: " + words
 	}
@@ -148,13 +148,13 @@ func (p *process) startError(ctx context.Context, cause error) error {
 }
 
 // whyNotStarted says what go-plugin means by an error of a start.
-func (p *process) whyNotStarted(cause string) (is error, remedy string) {
-	is, remedy = core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"
+func (p *process) whyNotStarted(cause string) (remedy string, is error) {
+	remedy, is = "it is not a kernel plugin; move it out of the plugin folder", core.ErrIncompatible
 	whole := false
 	if !strings.Contains(p.words.String(), notOurs) {
 		for _, e := range startErrors {
 			if strings.Contains(cause, e.text) {
-				is, remedy, whole = e.is, e.remedy, e.whole
+				remedy, is, whole = e.remedy, e.is, e.whole
 				break
 			}
 		}
@@ -166,7 +166,7 @@ func (p *process) whyNotStarted(cause string) (is error, remedy string) {
 	if !whole {
 		remedy += ": " + printable(reason)
 	}
-	return is, remedy + p.state(p.spawned.alone)
+	return remedy + p.state(p.spawned.alone), is
 }
 
 // limitNote reminds of the limit that a plugin may have run into.
