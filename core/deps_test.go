@@ -30,6 +30,7 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/amount", "", ""},
+	{"internal/clock", "golang.org/x/sys", ""},
 	{"internal/confidence", "", ""},
 	{"internal/fields", "", ""},
 	{"internal/nearest", "", ""},
@@ -46,15 +47,15 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/os/temp", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/keep core/kerneltest internal/simd", "core/reference"},
-	{"internal/ceiling", "internal/os/hugepage internal/simd", ""},
+	{"internal/ceiling", "internal/clock internal/os/hugepage internal/simd", ""},
 	{"internal/opdef", "core", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},
 	{"internal/ops/...", "core internal/opdef internal/ops/...", "core/kerneltest"},
 	{"internal/ops/attention_pre", "core internal/opdef internal/ops/...", "core/kerneltest trainer/checkpoint"},
-	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops",
+	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/clock internal/ops",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
-	{"internal/pace", "core internal/os/hugepage internal/simd trainer/generate trainer/models trainer/tokenizer", "internal/testdata"},
+	{"internal/pace", "core internal/clock internal/os/hugepage internal/simd trainer/generate trainer/models trainer/tokenizer", "internal/testdata"},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
 	{"internal/scaffold", "core examples internal/ops plugins", ""},
@@ -67,19 +68,19 @@ var policy = []struct{ pkg, imports, tests string }{
 	// The patcher. core itself stays with the standard library, but for spelling.
 	{"core", "internal/nearest", "internal/ops"},
 	{"core/reference", "core internal/ops", ""},
-	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
+	{"core/kerneltest", "core core/reference internal/clock internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core core/keep internal/os/hugepage internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/clock internal/os/cpu " +
 		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
 		"internal/wire golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin " +
-		"core/transport/... internal/ctest internal/plugintest"},
+		"core/transport/... internal/ctest internal/plugintest internal/testdata"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
-	{"core/plugin", "core internal/os/memory internal/os/shm internal/wire golang.org/x/sys",
+	{"core/plugin", "core internal/clock internal/os/memory internal/os/shm internal/wire golang.org/x/sys",
 		"core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
@@ -102,7 +103,7 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
 	{"trainer/autograd",
-		"core internal/os/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
+		"core internal/clock internal/os/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
 			"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
 	{"trainer/tokenizer", "internal/plainjson github.com/dlclark/regexp2/v2 golang.org/x/text", ""},
 	{"internal/jinja", "internal/plainjson", ""},
@@ -113,13 +114,13 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/corpus",
 		"internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format " +
 			"trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
-	{"trainer/distributed", "internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", "internal/testdata"},
+	{"trainer/distributed", "internal/clock internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
 	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
-	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
+	{"trainer/nn", "core internal/clock internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
-	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
+	{"trainer/crosscheck", "core internal/clock internal/simd", "core/kerneltest core/reference plugins/linked"},
 	{"trainer/lora", "gonum.org/v1/gonum core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
 		"trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
@@ -133,18 +134,18 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/trackio", "trainer/journal", ""},
 	{"trainer/wandb", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/confidence internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
+	{"trainer/measure", "core internal/confidence internal/clock internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
 		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
 		"core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount internal/confidence core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
+	{"trainer/bench", "internal/amount internal/confidence core internal/ceiling internal/chart internal/clock internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
 		"trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
 		"core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate",
-		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
+		"core internal/fields internal/plainjson internal/clock internal/simd trainer/autograd trainer/crosscheck " +
 			"trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest core/transport internal/plugintest trainer/checkpoint trainer/data " +
 			"trainer/lora"},
 	{"trainer/metric", "core internal/plainjson trainer/crosscheck trainer/data trainer/generate trainer/models trainer/tokenizer",
@@ -155,7 +156,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"internal/browser trainer/autograd trainer/checkpoint trainer/lora trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
+	{"trainer", "core internal/amount internal/clock internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
 		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest " +
 		"plugins/npu_fused_linear/linear"},
 

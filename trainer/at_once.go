@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/forecast"
@@ -84,11 +85,11 @@ func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
 	if !a.trial {
 		e.opt.Begin()
 	}
-	start := time.Now()
+	start := clock.Now()
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
-	r.Backward += time.Since(start) - a.took
+	r.Backward += clock.Since(start) - a.took
 	r.Optimizer += a.took
 	sum := 0.0
 	for _, parts := range a.squares {
@@ -110,8 +111,8 @@ func (e *Engine) updates() *autograd.Updates {
 
 // complete takes a complete gradient, or a part of one, from an element on.
 func (e *Engine) complete(param, from int, grad []float32) error {
-	a, start := &e.atOnce, time.Now()
-	defer func() { a.took += time.Since(start) }()
+	a, start := &e.atOnce, clock.Now()
+	defer func() { a.took += clock.Since(start) }()
 	squares := optim.Squares(grad)
 	a.squares[param] = append(a.squares[param], squares...)
 	for _, s := range squares {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/os/shm"
@@ -201,12 +202,12 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if err != nil {
 		return r, err
 	}
-	start := time.Now()
+	start := clock.Now()
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	if err := e.ranks.spread(e.model.Trainable()); err != nil {
 		return r, err
 	}
-	r.Optimizer += time.Since(start)
+	r.Optimizer += clock.Since(start)
 	e.updated()
 	return r, nil
 }
@@ -276,7 +277,7 @@ func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult
 	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.T()), uint64(i*world.Size()+world.Rank()))
 	e.program.Adding(i > 0)
 	e.program.Apart(e.apart)
-	start := time.Now()
+	start := clock.Now()
 	loss, err := e.program.Forward(ctx)
 	if err != nil {
 		return err
@@ -286,7 +287,7 @@ func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult
 	if !finite(loss) {
 		return &notFinite{"loss", loss}
 	}
-	r.Forward += time.Since(start)
+	r.Forward += clock.Since(start)
 	return nil
 }
 
@@ -294,21 +295,21 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 	if err := e.forward(ctx, i, b, r); err != nil {
 		return err
 	}
-	start := time.Now()
+	start := clock.Now()
 	if last {
 		defer e.ranks.beside(e.program.Compiled)()
 	}
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
-	backward := time.Now()
+	backward := clock.Now()
 	r.Backward += backward.Sub(start)
 	if last && e.ranks != nil {
 		return nil // the norm is that of all ranks' sum
 	}
 	// Asked after each batch, while the one at fault can still be run again.
 	r.GradNorm = optim.GlobalNorm(e.grads)
-	r.Optimizer += time.Since(backward)
+	r.Optimizer += clock.Since(backward)
 	if !finite(r.GradNorm) {
 		return &notFinite{"gradient norm", r.GradNorm}
 	}

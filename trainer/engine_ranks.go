@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -34,7 +35,7 @@ type ranks struct {
 	how     Reduction
 	grads   func() [][]float32
 	begun   bool // a pass of the reducer
-	started time.Time
+	started clock.Moment
 	before  time.Duration // spent in the world before the step
 }
 
@@ -72,7 +73,7 @@ func (x *ranks) count(r *StepResult) error {
 	if x == nil {
 		return nil
 	}
-	x.started, x.before = time.Now(), x.world.Spent()
+	x.started, x.before = clock.Now(), x.world.Spent()
 	mine := binary.LittleEndian.AppendUint64(nil, uint64(r.Targets))
 	all, err := x.world.Exchange("the tokens of a step", binary.LittleEndian.AppendUint64(mine, uint64(r.Tokens)))
 	if err != nil {
@@ -103,7 +104,7 @@ func (x *ranks) sum(failed error, r *StepResult) error {
 	if x == nil {
 		return failed
 	}
-	computed := time.Since(x.started) - (x.world.Spent() - x.before)
+	computed := clock.Since(x.started) - (x.world.Spent() - x.before)
 	if !x.begun {
 		x.reducer.Sum(x.how.Shard)
 	}

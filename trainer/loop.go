@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
@@ -146,13 +147,13 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	memory.GiveBack() // what it took to load the model and the data
-	start := time.Now()
+	start := clock.Now()
 	err = r.loop(ctx)
 	// A last evaluation that fails does not undo the training.
 	if err != nil && (r.state.Step < r.state.Steps || errors.Is(err, context.Canceled)) {
 		return nil, err
 	}
-	r.sum.Elapsed = time.Since(start)
+	r.sum.Elapsed = clock.Since(start)
 	return r.sum, errors.Join(err, r.finish(ctx))
 }
 
@@ -161,7 +162,7 @@ func (r *session) loop(ctx context.Context) error {
 	// A step is never cut short by the end of ctx, which is seen between steps.
 	whole, stop := abortable(context.WithoutCancel(ctx), r.job.Abort)
 	defer stop()
-	begin, from := time.Now(), r.state.Step
+	begin, from := clock.Now(), r.state.Step
 	for {
 		last := r.state.Step == r.state.Steps
 		within := ctx // whoever interrupts wants the end: what there is is saved at once
@@ -177,7 +178,7 @@ func (r *session) loop(ctx context.Context) error {
 		default:
 		}
 		limit := r.job.Config.MaxTime
-		r.sum.TimeUp = limit > 0 && r.state.Step > from && time.Since(begin) >= limit && !last
+		r.sum.TimeUp = limit > 0 && r.state.Step > from && clock.Since(begin) >= limit && !last
 		interrupted, err := r.anybody((ctx.Err() != nil || r.sum.TimeUp) && !last)
 		if err != nil {
 			return err
@@ -210,7 +211,7 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 
 // step runs one optimizer step.
 func (r *session) step(ctx context.Context) error {
-	begin, lr := time.Now(), r.schedule.At(r.state.Step)
+	begin, lr := clock.Now(), r.schedule.At(r.state.Step)
 	dealt := r.epoch.batchesOf(r.state.Step)
 	batches, err := r.loader.Share(dealt, r.batch, r.job.World.Rank(), r.job.World.Size())
 	if err = agree(r.job.World, err); err != nil {
@@ -237,7 +238,7 @@ func (r *session) step(ctx context.Context) error {
 	s.Step++
 	s.Batches += dealt
 	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
-	took := time.Since(begin)
+	took := clock.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
 		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Metrics: done.Metrics, Ranks: done.Ranks}
 	if s.Step == 1 {

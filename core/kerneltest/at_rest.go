@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 const (
@@ -98,11 +99,11 @@ func processor(p Process, f func() error) (used, took time.Duration, err error) 
 	if err != nil {
 		return 0, 0, err
 	}
-	start := time.Now()
+	start := clock.Now()
 	if err := f(); err != nil {
 		return 0, 0, err
 	}
-	took = time.Since(start)
+	took = clock.Since(start)
 	after, err := p.Holdings()
 	return after.Processor - before.Processor, took, err
 }
@@ -133,7 +134,7 @@ func (t *trial) keepsToOneThread(ctx context.Context) error {
 		least := math.Inf(1) // the clock of a busy machine may be wrong once
 		for try := 0; try < 3 && least > threadsLimit; try++ {
 			used, took, err := processor(p, func() error {
-				for start := time.Now(); time.Since(start) < threadsTime; {
+				for start := clock.Now(); clock.Since(start) < threadsTime; {
 					if err := runAll(ctx, single, calls, 1); err != nil {
 						return err
 					}

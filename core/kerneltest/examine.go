@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // Options say what Examine looks at.
@@ -62,7 +62,7 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	start := time.Now()
+	start := clock.Now()
 	r, died := &Report{Kernel: k.Info()}, 0
 	all := examination(ctx, k, o)
 	for i, e := range all {
@@ -73,9 +73,9 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 			o.Progress(e.kind, i+1, len(all))
 		}
 		before := core.HealthOf(k).Deaths
-		began := time.Now()
+		began := clock.Now()
 		c := e.run(ctx)
-		c.Took = time.Since(began)
+		c.Took = clock.Since(began)
 		if n := core.HealthOf(k).Deaths - before; n > 0 {
 			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again",
 				err: core.ErrPluginExited})
@@ -107,7 +107,7 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		r.Results = append(r.Results, c)
 		r.Results = append(r.Results, unknownSizes(r)...)
 	}
-	r.Took = time.Since(start)
+	r.Took = clock.Since(start)
 	return r, nil
 }
 

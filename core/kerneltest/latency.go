@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // Latency is how long calls with one token take, seen by the caller: mostly what it costs
@@ -26,11 +27,11 @@ func (t *trial) latency(ctx context.Context) error {
 			}
 			times := make([]time.Duration, t.options.Calls)
 			for i := range times {
-				start := time.Now()
+				start := clock.Now()
 				if err := runAll(ctx, t.kernel, one, 1); err != nil {
 					return err
 				}
-				times[i] = time.Since(start)
+				times[i] = clock.Since(start)
 			}
 			slices.Sort(times)
 			median, p99 := times[len(times)/2], times[(len(times)-1)*99/100]

@@ -7,9 +7,9 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
@@ -94,10 +94,10 @@ func (s *server) called(ctx context.Context, rec []byte) wire.Answer {
 	if err != nil {
 		return wire.Outcome(err)
 	}
-	start := time.Now()
+	start := clock.Now()
 	err = guard(func() error { return b.run(ctx) })
 	a := wire.Outcome(err)
-	a.Busy = time.Since(start)
+	a.Busy = clock.Since(start)
 	return a
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
@@ -26,7 +27,7 @@ type stagedOutput struct{ to, from []byte }
 // invoke writes the record of a call, has the process run it, and brings home what
 // had to be staged. It returns how many tensors had to be.
 func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies int, err error) {
-	start := time.Now()
+	start := clock.Now()
 	if err := p.proc.forget(); err != nil {
 		return 0, err
 	}
@@ -71,7 +72,7 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	if err := p.accept(c); err != nil {
 		return copies, err
 	}
-	waited := time.Since(start)
+	waited := clock.Since(start)
 	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.Busy, waited) }) // a plugin may claim anything
 	return copies, nil
 }

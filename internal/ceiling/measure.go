@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 )
@@ -89,7 +90,7 @@ func measure(ctx context.Context, threads, parts int, long time.Duration, got fu
 // part measures for so long, and everything once at least.
 func part(ctx context.Context, threads int, long time.Duration, sums, products []work) (Ceilings, error) {
 	c := Ceilings{Threads: threads}
-	for begin := time.Now(); c.Bandwidth == 0 || time.Since(begin) < long; {
+	for begin := clock.Now(); c.Bandwidth == 0 || clock.Since(begin) < long; {
 		for _, f := range []struct {
 			threads int
 			works   []work
@@ -103,9 +104,9 @@ func part(ctx context.Context, threads int, long time.Duration, sums, products [
 				if err := ctx.Err(); err != nil {
 					return Ceilings{}, err
 				}
-				start := time.Now()
+				start := clock.Now()
 				w.run()
-				*f.best = max(*f.best, w.amount/max(time.Since(start), 1).Seconds())
+				*f.best = max(*f.best, w.amount/max(clock.Since(start), 1).Seconds())
 			}
 		}
 	}
@@ -138,9 +139,9 @@ func newProducts(x, y, z []float32) []work {
 	}
 	for n := leastEdge; ; n *= 2 {
 		w := product(n, n, n)
-		start := time.Now()
+		start := clock.Now()
 		w.run()
-		if n == edge || time.Since(start) > slow {
+		if n == edge || clock.Since(start) > slow {
 			return []work{w, product(2*n, 3*n/2, n/2)}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // BoundaryOptions say what MeasureBoundary measures: three ways to one kernel of rms_norm.
@@ -150,11 +151,11 @@ func roundTrip(ctx context.Context, k core.Kernel, m core.Memory, calls int, pau
 		if pause > 0 && i >= warm {
 			time.Sleep(pause)
 		}
-		start := time.Now()
+		start := clock.Now()
 		if err := core.Run(ctx, k, c); err != nil { // which also ends with ctx
 			return RoundTrip{}, err
 		}
-		if took := time.Since(start); i >= warm {
+		if took := clock.Since(start); i >= warm {
 			us = append(us, float64(took)/float64(time.Microsecond))
 		}
 	}

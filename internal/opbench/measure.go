@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 const (
@@ -54,12 +55,12 @@ func alternate(ctx context.Context, sides []func() error, rounds int) (ns [][]fl
 // which is not 0.
 func warm(run func() error) (time.Duration, error) {
 	least := time.Duration(0)
-	for i, begin := 0, time.Now(); i < 2 || i < 10 && time.Since(begin) < settled; i++ {
-		start := time.Now()
+	for i, begin := 0, clock.Now(); i < 2 || i < 10 && clock.Since(begin) < settled; i++ {
+		start := clock.Now()
 		if err := run(); err != nil {
 			return 0, err
 		}
-		if took := max(time.Since(start), 1); i == 0 || took < least {
+		if took := max(clock.Since(start), 1); i == 0 || took < least {
 			least = took
 		}
 	}
@@ -73,13 +74,13 @@ func turn(run func() error, reps int, settle bool) (float64, error) {
 			return 0, err
 		}
 	}
-	start := time.Now()
+	start := clock.Now()
 	for range reps {
 		if err := run(); err != nil {
 			return 0, err
 		}
 	}
-	return float64(time.Since(start)) / float64(reps), nil
+	return float64(clock.Since(start)) / float64(reps), nil
 }
 
 // runner returns a function that makes the calls, one after the other.

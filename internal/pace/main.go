@@ -18,9 +18,9 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/generate"
@@ -165,19 +165,19 @@ func (r *runner) atOnce(ctx context.Context, e *generate.Engine) (float64, error
 	errs := make([]error, texts)
 	var written, first int // by all together, and when the last of them began
 	var begun int
-	var start, end time.Time
+	var start, end clock.Moment
 	for i := range texts {
 		q := generate.Request{Prompt: r.prompt(each), Options: generate.Options{MaxNewTokens: together + texts}}
 		mine := 0
 		q.Token = func(generate.Token) error { // from the engine's goroutine
 			written++
 			if mine++; mine == 1 {
-				if begun++; begun == texts && end.IsZero() {
-					start, first = time.Now(), written
+				if begun++; begun == texts && end == 0 {
+					start, first = clock.Now(), written
 				}
 			}
-			if mine == together+texts && end.IsZero() {
-				end, written = time.Now(), written-first
+			if mine == together+texts && end == 0 {
+				end, written = clock.Now(), written-first
 				first = written
 			}
 			return nil
@@ -188,7 +188,7 @@ func (r *runner) atOnce(ctx context.Context, e *generate.Engine) (float64, error
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
-	if !start.Before(end) {
+	if start >= end {
 		return 0, nil
 	}
 	return float64(first) / end.Sub(start).Seconds(), nil

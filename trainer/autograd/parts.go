@@ -3,9 +3,9 @@ package autograd
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -132,11 +132,11 @@ func (p *Program) bindParts(by *byParts, g *parting, wait *waiting) func(in *ins
 				if p.looking && slices.ContainsFunc(dst, nonFinite) {
 					return nil // which is found there
 				}
-				start := time.Now()
+				start := clock.Now()
 				if err := p.use(g, wait, from, to, dst); err != nil {
 					return err
 				}
-				in.elsewhere += time.Since(start)
+				in.elsewhere += clock.Since(start)
 			}
 			return nil
 		}
@@ -216,8 +216,8 @@ func (p *Program) rest(later *instr, g *parting, wait *waiting) *instr {
 						}
 					}
 				})
-				start := time.Now()
-				defer func() { in.elsewhere = time.Since(start) }()
+				start := clock.Now()
+				defer func() { in.elsewhere = clock.Since(start) }()
 				for i, row := range wait.rows {
 					if p.looking {
 						break

@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // Program is a compiled graph: a tape of instructions over planned buffers.
@@ -242,7 +243,7 @@ func (p *Program) Forward(ctx context.Context) (float64, error) {
 func (p *Program) Backward(ctx context.Context) error { return p.exec(ctx, p.tape[p.split:]) }
 
 func (p *Program) exec(ctx context.Context, tape []*instr) error {
-	start := time.Now()
+	start := clock.Now()
 	for _, in := range tape {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -250,7 +251,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		if err := in.run(ctx); err != nil {
 			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, passName(in.pass, in.again), in.path, err)
 		}
-		now := time.Now()
+		now := clock.Now()
 		in.stat.Calls++
 		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start) - in.elsewhere

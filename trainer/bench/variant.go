@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -114,12 +115,12 @@ func (v *variant) forgotten(ctx context.Context, o Options, b []data.Batch, roun
 // step makes one step.
 func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int) (trainer.StepResult, time.Duration,
 	error) {
-	start := time.Now()
+	start := clock.Now()
 	r, err := v.engine.Step(ctx, b, learningRate)
 	if err != nil {
 		return r, 0, fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
 	}
-	return r, time.Since(start), nil
+	return r, clock.Since(start), nil
 }
 
 // kernelHealth adds up what has happened to the variant's kernels so far. Other variants

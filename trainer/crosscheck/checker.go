@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // Checker compares the calls of a run's kernels with the plain forward: the first of each
@@ -131,7 +132,7 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass func(context.Conte
 	if err := pass(ctx, written); err != nil {
 		return err
 	}
-	start := time.Now()
+	start := clock.Now()
 	if err = Compare(written); err == nil && c.Adds() {
 		addBefore(c, written)
 		if err := pass(ctx, c); err != nil {
@@ -149,7 +150,7 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass func(context.Conte
 		return nil
 	}
 	w.checker.stats.Calls++
-	w.checker.stats.Took += time.Since(start)
+	w.checker.stats.Took += clock.Since(start)
 	if err == nil {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -175,8 +175,8 @@ func (r *Reducer) Wait() error {
 	if r.pass == nil {
 		return errors.New("distributed: no pass was begun")
 	}
-	start := time.Now()
-	defer func() { r.world.spent += time.Since(start) }()
+	start := clock.Now()
+	defer func() { r.world.spent += clock.Since(start) }()
 	defer r.world.watch("a sum over the ranks")()
 	r.urgent.Store(true)
 	clear(r.pass.missing)

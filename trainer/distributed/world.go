@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/seed98097648/tune/internal/clock"
 )
 
 // DefaultTimeout is how long a collective may take, unless Options say otherwise. What one rank does alone, such as
@@ -160,11 +162,11 @@ func (w *World) do(what string, f func() error) error {
 // wait gives the thread a job and waits for it.
 func (w *World) wait(what string, advance func() (bool, error)) error {
 	defer w.watch(what)()
-	start := time.Now()
+	start := clock.Now()
 	done := make(chan error, 1)
 	w.thread.jobs <- &job{advance, func(err error) { done <- err }}
 	err := <-done
-	w.spent += time.Since(start)
+	w.spent += clock.Since(start)
 	if err != nil {
 		return fmt.Errorf("distributed: %s: %w", what, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -69,17 +70,17 @@ func (s *Session) run(ctx context.Context, tok *tokenizer.Tokenizer, q Request) 
 	r := t.result
 	r.Reused = common(s.Tokens(), q.Prompt[:len(q.Prompt)-1])
 	s.Truncate(r.Reused)
-	start := time.Now()
+	start := clock.Now()
 	logits, err := s.Feed(ctx, q.Prompt[r.Reused:])
-	r.Prefill = time.Since(start)
-	start = time.Now()
+	r.Prefill = clock.Since(start)
+	start = clock.Now()
 	for err == nil {
 		if err = t.next(logits, s.Tokens()); err != nil || r.Reason != "" {
 			break
 		}
 		logits, err = s.Feed(ctx, r.Tokens[len(r.Tokens)-1:])
 	}
-	r.Decode = time.Since(start)
+	r.Decode = clock.Since(start)
 	if err != nil && ctx.Err() != nil {
 		err = t.interrupt()
 	}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -20,7 +20,7 @@ type job struct {
 	sequence *nn.Sequence // what is read of it
 	unread   []int32      // what is not
 	next     int          // how many of these there is room for, to be read in this step
-	since    time.Time    // when it began to be read, or its first token was chosen
+	since    clock.Moment // when it began to be read, or its first token was chosen
 }
 
 // loop is the engine's goroutine.
@@ -92,7 +92,7 @@ func (e *Engine) finish(j *job, err error) {
 		j.sequence.Free()
 	}
 	if len(j.result.Tokens) > 0 {
-		j.result.Decode = time.Since(j.since)
+		j.result.Decode = clock.Since(j.since)
 	}
 	j.err = err
 	e.publish()
@@ -114,7 +114,7 @@ func (e *Engine) admit() {
 		j.unread = j.unread[hits:]
 		first := len(j.result.Tokens) == 0
 		if first {
-			j.since, j.result.Reused = time.Now(), hits
+			j.since, j.result.Reused = clock.Now(), hits
 		}
 		e.waiting, e.running = e.waiting[1:], append(e.running, j)
 		e.count(func(s *Stats) { // before its first token is out: whoever has that counts it among the running
@@ -224,8 +224,8 @@ func (e *Engine) advance(jobs []*job) {
 // choose adds a token to a text.
 func (e *Engine) choose(j *job, logits []float32) error {
 	if r := j.result; len(r.Tokens) == 0 {
-		r.Prefill = time.Since(j.since)
-		j.since = time.Now()
+		r.Prefill = clock.Since(j.since)
+		j.since = clock.Now()
 		e.count(func(s *Stats) { s.Prompt += int64(len(j.Prompt)) })
 	}
 	err := j.text.next(logits, j.sequence.Tokens())

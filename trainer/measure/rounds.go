@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/confidence"
 )
 
@@ -29,7 +30,7 @@ type probe interface {
 // rounds runs both ways in turn, and adds medians of the op's time to what is known of the memory.
 func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measurement, err error) {
 	var op, beside [2][]time.Duration // plain, kernel
-	var start time.Time
+	var start clock.Moment
 	look := fewestRounds
 	for round := 0; ; round++ {
 		for i := range 2 {
@@ -42,10 +43,10 @@ func rounds(ctx context.Context, p probe, sizes core.Measurement) (m core.Measur
 			beside[way] = append(beside[way], neighbours)
 		}
 		if round == 0 { // the first touch of all memory
-			op, beside, start = [2][]time.Duration{}, [2][]time.Duration{}, time.Now()
+			op, beside, start = [2][]time.Duration{}, [2][]time.Duration{}, clock.Now()
 			continue
 		}
-		took := time.Since(start)
+		took := clock.Since(start)
 		if round < look || round < mostRounds && took <= budget {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
@@ -249,9 +250,9 @@ const rest = 300 * time.Microsecond
 // a small model. A plugin's threads fall asleep in that time, as they do in a run, where waking them
 // can take longer than a small op. Back to back they would be found awake.
 func atOtherSites() {
-	start := time.Now()
+	start := clock.Now()
 	simd.Parallel(simd.Threads(), 1, func(lo, hi int) {
-		for time.Since(start) < rest {
+		for clock.Since(start) < rest {
 		}
 	})
 }
