@@ -51,7 +51,7 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Rename(tmp, path)
+		err = rename(tmp, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))

@@ -122,7 +122,7 @@ func (f *Folder) Commit() error {
 // rename gives the folder its name, or another one. What has it, and is on the disk, is
 // saved: a system that cannot bring the name itself there is no reason to save it again.
 func (f *Folder) rename(name string) error {
-	if err := os.Rename(f.dir, name); err != nil {
+	if err := rename(f.dir, name); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	f.dir = ""
@@ -198,7 +198,7 @@ func (f *Folder) join() error {
 	}
 	for _, names := range [][]string{nil, first, last} {
 		for _, name := range names {
-			if err := os.Rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
+			if err := rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
 				return fmt.Errorf("checkpoint: output folder: %w", err)
 			}
 		}
@@ -224,6 +224,9 @@ func (f *Folder) Abort() error {
 // checkVacant accepts a path that does not exist and an empty folder, but for some names
 // and what runs have not finished.
 func checkVacant(path string, but ...string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() { // of which Windows says that its entries do not exist
+		return fmt.Errorf("checkpoint: output folder: %s is a file; choose another name for the folder", path)
+	}
 	entries, err := os.ReadDir(path)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		return Unfinished(e.Name()) ||

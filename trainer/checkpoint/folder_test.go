@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
 )
 
 // fill writes one file with the given text to the folder.
@@ -91,7 +93,7 @@ func TestFolderThroughALinkKeepsTheLink(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(folder, link); err != nil {
+	if err := testdata.Symlink(folder, link); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
 	f, err := NewFolder(link)
@@ -183,7 +185,7 @@ func TestAnEmptyFolderIsNotReplaced(t *testing.T) {
 
 func TestALinkToNothingLeadsToTheFolder(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Symlink("real", filepath.Join(root, "link")); err != nil {
+	if err := testdata.Symlink("real", filepath.Join(root, "link")); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
 	f, err := NewFolder(filepath.Join(root, "link"))

@@ -102,7 +102,7 @@ func (r *Run) Rotate(keep int, besides ...int) error {
 		}
 		path := StepDir(r.dir, step)
 		old := unusedName(path, partial)
-		if err := os.Rename(path, old); err != nil {
+		if err := rename(path, old); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -10,7 +10,6 @@ package hugepage
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"unsafe"
 )
@@ -35,10 +34,7 @@ func (m *Memory) Alloc(n int) ([]byte, error) {
 	}
 	data, err := mapPages(n + pageSize) // room to start at a large page; what is not touched costs nothing
 	if err != nil {
-		return nil, fmt.Errorf("hugepage: cannot map %d bytes: %w", n, os.NewSyscallError("mmap", err))
-	}
-	if data == nil {
-		return onHeap(n), nil
+		return nil, fmt.Errorf("hugepage: cannot map %d bytes: %w", n, err)
 	}
 	from := int(-uintptr(unsafe.Pointer(&data[0])) % pageSize)
 	b := data[from : from+n : from+n]

@@ -36,20 +36,38 @@ func Explain(err error) error {
 	return &explained{words(p), p}
 }
 
+// longest is how many bytes a name may have on the file systems of today.
+const longest = 255
+
+// words asks the file system where systems differ in what they call a mistake.
 func words(p *fs.PathError) string {
 	switch {
-	case errors.Is(p.Err, fs.ErrNotExist):
+	case errors.Is(p.Err, syscall.ENAMETOOLONG), len(filepath.Base(p.Path)) > longest:
+		return fmt.Sprintf("%.40s...: the name is too long", p.Path)
+	case errors.Is(p.Err, fs.ErrNotExist) && !isBelowFile(p.Path):
 		return p.Path + " does not exist" + hint(p.Path)
+	case errors.Is(p.Err, fs.ErrNotExist), errors.Is(p.Err, syscall.ENOTDIR): // one and the same on Windows
+		return p.Path + " cannot be: a part of that path is a file, not a folder"
+	case errors.Is(p.Err, syscall.EISDIR), p.Op == "read" && isFolder(p.Path):
+		return p.Path + " is a folder; name a file"
 	case errors.Is(p.Err, fs.ErrPermission):
 		return p.Path + ": permission denied; see its owner and mode, and those of the folders above it"
-	case errors.Is(p.Err, syscall.EISDIR):
-		return p.Path + " is a folder; name a file"
-	case errors.Is(p.Err, syscall.ENOTDIR):
-		return p.Path + " cannot be: a part of that path is a file, not a folder"
-	case errors.Is(p.Err, syscall.ENAMETOOLONG):
-		return fmt.Sprintf("%.40s...: the name is too long", p.Path)
 	}
 	return p.Path + ": " + p.Err.Error()
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// isBelowFile reports whether the nearest thing above a path that there is, is a file.
+func isBelowFile(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return err == nil && !info.IsDir()
+		}
+	}
 }
 
 // hint says what may be meant by a path that does not exist.

@@ -3,7 +3,6 @@ package shm
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -155,10 +154,7 @@ func (r *Region) release() error {
 	}
 	errs = append(errs, r.file.Close())
 	if r.path != "" {
-		// Closed, it is unlocked, and whoever sweeps at that moment removes it.
-		if err := os.Remove(r.path); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, temp.Remove(r.path))
 	}
 	return errors.Join(errs...)
 }

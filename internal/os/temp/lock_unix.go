@@ -15,3 +15,6 @@ func lock(f *os.File) (ok, known bool) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	return err == nil, err == nil || errors.Is(err, unix.EWOULDBLOCK)
 }
+
+// isOpen reports nothing: what is open can be removed.
+func isOpen(error) bool { return false }

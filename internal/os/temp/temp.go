@@ -53,6 +53,15 @@ func File(dir, family, name string) (*os.File, error) {
 	return nil, fmt.Errorf("temp: %s in %s: somebody removes every file that is made", pattern, dir)
 }
 
+// Remove removes a file that File made and that is closed. It may be gone already: closed, it is unlocked, and
+// whoever sweeps at that moment removes it. Where what somebody has open cannot be removed, the next sweep does that.
+func Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) && !isOpen(err) {
+		return err
+	}
+	return nil
+}
+
 // Sweep removes the files of a family that were left behind.
 func Sweep(dir, family string) {
 	sweep(dir, family, func(info fs.FileInfo) bool { return info.Mode().IsRegular() }, os.Remove)
@@ -97,20 +106,28 @@ func sweep(dir, pattern string, is func(fs.FileInfo) bool, remove func(path stri
 	}
 	before, after, _ := strings.Cut(pattern, "*")
 	ours := regexp.MustCompile("^" + regexp.QuoteMeta(before) + "(.+-)?[0-9]+" + regexp.QuoteMeta(after) + "$")
+	root, err := os.OpenRoot(dir) // Windows lets others remove what is opened there
+	if err != nil {
+		return
+	}
+	defer root.Close()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && ours.MatchString(e.Name()) && is(info) {
-			removeLeft(filepath.Join(dir, e.Name()), info, remove)
+		if !ours.MatchString(e.Name()) {
+			continue
+		}
+		if info, err := root.Lstat(e.Name()); err == nil && is(info) {
+			removeLeft(root, info, remove)
 		}
 	}
 }
 
 // removeLeft removes a file or folder that nobody has locked.
-func removeLeft(path string, info fs.FileInfo, remove func(path string) error) {
-	f, err := os.Open(path)
+func removeLeft(root *os.Root, info fs.FileInfo, remove func(path string) error) {
+	f, err := root.Open(info.Name())
 	if err != nil {
 		return // another user's, or gone
 	}
@@ -119,7 +136,7 @@ func removeLeft(path string, info fs.FileInfo, remove func(path string) error) {
 	if now, err := f.Stat(); !ok || !known || err != nil || !os.SameFile(now, info) {
 		return
 	}
-	_ = remove(path) // the next one tries again
+	_ = remove(filepath.Join(root.Name(), info.Name())) // the next one tries again
 }
 
 // removeShallow removes a folder of sockets, links and empty folders, such as a library makes for its own sockets.

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package checkpoint
+
+import "os"
+
+func rename(from, to string) error { return os.Rename(from, to) }
