@@ -63,12 +63,12 @@ func (e *executable) check() error {
 	if err != nil {
 		return fmt.Errorf("transport: open plugin: %w", err)
 	}
-	if err := checkExecutable(e.path, info); err != nil {
-		return fmt.Errorf("transport: %s: %w: %w", e.path, core.ErrIncompatible, err)
-	}
 	named := e.path
 	if strings.HasPrefix(named, core.BuiltIn) {
 		named = e.abs
+	}
+	if err := checkExecutable(named, info); err != nil {
+		return fmt.Errorf("transport: %s: %w: %w", e.path, core.ErrIncompatible, err)
 	}
 	if err := trust.CheckFile(e.File, named); err != nil {
 		return fmt.Errorf("transport: %s: %w", e.path, err)

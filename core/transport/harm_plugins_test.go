@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -46,7 +47,8 @@ func harm(what string) {
 	switch what {
 	case "flood":
 		line := bytes.Repeat([]byte("all work and no play "), flood/21)
-		for _, f := range []*os.File{os.Stdout, os.Stderr, os.NewFile(1, "raw"), os.NewFile(2, "raw")} {
+		for _, f := range []*os.File{os.Stdout, os.Stderr, os.NewFile(uintptr(syscall.Stdout), "raw"),
+			os.NewFile(uintptr(syscall.Stderr), "raw")} {
 			if _, err := f.Write(line); err != nil { // without an end of line
 				panic(err)
 			}

@@ -20,7 +20,8 @@ func TestOpenAsksThePluginWhoItIs(t *testing.T) {
 	onGoPaths(t, func(t *testing.T, o Options) {
 		p := open(t, o)
 		m := p.Manifest()
-		if m.Name != "test_kernels" || m.Version != "1.2.3" || filepath.Base(m.Path) != "plugin" || len(m.Checksum) != 64 {
+		file := strings.TrimSuffix(filepath.Base(m.Path), ".exe")
+		if m.Name != "test_kernels" || m.Version != "1.2.3" || file != "plugin" || len(m.Checksum) != 64 {
 			t.Errorf("manifest %+v", m)
 		}
 		if len(m.Kernels) != 2 || len(p.Kernels()) != 2 {

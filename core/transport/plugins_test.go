@@ -53,7 +53,7 @@ func roles() map[string]func() {
 		},
 		"colours":        func() { fmt.Println("\x1b[2Jhello\x07") },
 		"panics":         func() { panic("no such device") },
-		"hangs":          func() { select {} },
+		"hangs":          func() { time.Sleep(time.Hour) },
 		"hangs_later":    func() { pluginside.Serve("late", "1", moody{info: func() { select {} }}) },
 		"dies_later":     func() { pluginside.Serve("late", "1", moody{info: func() { os.Exit(5) }}) },
 		"other_version":  func() { greetAs(ProtocolVersion + 1); select {} },
@@ -98,13 +98,21 @@ func pluginPath(t testing.TB, role string) string {
 		t.Fatal(err)
 	}
 	path, link := filepath.Join(t.TempDir(), role), os.Symlink
-	if runtime.GOOS == "windows" { // where symbolic links take a privilege
-		path, link = path+".exe", os.Link
+	if runtime.GOOS == "windows" { // where symbolic links take a privilege, and others cannot be removed while one runs
+		path, link = path+".exe", copyFile
 	}
 	if err := link(self, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o700)
 }
 
 // greetAs shakes hands and does no more.

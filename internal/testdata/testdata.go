@@ -51,3 +51,12 @@ func TrimPath() string {
 	}
 	return ""
 }
+
+// Symlink is os.Symlink, but for an error where none is made: Wine says that it has made one.
+func Symlink(to, at string) error {
+	if err := os.Symlink(to, at); err != nil {
+		return err
+	}
+	_, err := os.Lstat(at)
+	return err
+}

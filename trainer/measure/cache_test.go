@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -120,7 +121,8 @@ func TestConcurrentRunsSeeWholeEntries(t *testing.T) {
 				if err := c.store(k, someMeasurement()); err != nil {
 					t.Error(err)
 				}
-				if _, ok := c.load(k); !ok {
+				// Windows does not open what is being replaced: then it is measured again.
+				if _, ok := c.load(k); !ok && runtime.GOOS != "windows" {
 					t.Error("read a part of an entry")
 				}
 			}

@@ -63,7 +63,7 @@ func (p plugin) Rest()                  { p.kernel.rests++ }
 func scan(t *testing.T, k *sleeper) *core.Registry {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, k.name), nil, 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, k.name+".exe"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	reg, err := core.ScanAllKernels(t.Context(), []string{dir},
