@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -91,10 +92,21 @@ func storage(c trainer.Config) (flags string) {
 
 // quoted is a word for a shell.
 func quoted(word string) string {
-	if !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}") {
+	switch {
+	case runtime.GOOS == "windows":
+		return quotedForWindows(word)
+	case !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}"):
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// quotedForWindows is a word for either of its shells, in which no file's name has a quote.
+func quotedForWindows(word string) string {
+	if !strings.ContainsAny(word, " \t'&|^<>()%!;,`$@{}") {
+		return word
+	}
+	return `"` + word + `"`
 }
 
 // invocation is how to run this program again: by its name, by its path where no shell would find that, or with the go

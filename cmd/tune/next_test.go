@@ -74,3 +74,15 @@ func TestTheLatestOutputHasCheckpoints(t *testing.T) {
 		}
 	}
 }
+
+func TestWordsAreQuotedForTheShellsOfWindows(t *testing.T) {
+	for word, want := range map[string]string{
+		`C:\models\tune.exe`: `C:\models\tune.exe`,
+		`C:\my models`:       `"C:\my models"`,
+		`50%`:                `"50%"`,
+	} {
+		if got := quotedForWindows(word); got != want {
+			t.Errorf("%s is quoted as %s, want %s", word, got, want)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func candidates() []string {
 func Open() (*Library, error) {
 	dynlib.QuietThreads()
 	return dynlib.Choose(EnvLibrary, candidates(),
-		"no BLAS was found; install one, such as Debian's libopenblas0", identify)
+		"no BLAS was found; install one, such as OpenBLAS (Debian's libopenblas0)", identify)
 }
 
 func isAccelerate(path string) bool { return filepath.Base(path) == "Accelerate" }

@@ -46,7 +46,7 @@ type Library struct {
 // error of none says where they were looked for.
 func Open() (*Library, error) {
 	dynlib.QuietThreads()
-	const none = "no oneDNN was found; install it, such as Debian's libdnnl2"
+	const none = "no oneDNN was found; install it (Debian's libdnnl2)"
 	return dynlib.Choose(EnvLibrary, candidates[runtime.GOOS], none, use)
 }
 
