@@ -9,7 +9,7 @@ import (
 )
 
 func mapPages(n int) ([]byte, error) {
-	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|noReserve)
 	return data, os.NewSyscallError("mmap", err)
 }
 

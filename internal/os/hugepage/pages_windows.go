@@ -17,6 +17,8 @@ func mapPages(n int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&base)), n), nil
 }
 
+func advise([]byte) {}
+
 // unmapPages cannot fail on what mapPages returned.
 func unmapPages(data []byte) {
 	_ = windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(data))), 0, windows.MEM_RELEASE)
