@@ -43,7 +43,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/os/sandbox", "golang.org/x/sys", ""},
 	{"internal/os/sched", "golang.org/x/sys", ""},
 	{"internal/os/self", "", ""},
-	{"internal/os/shm", "internal/amount internal/os/temp golang.org/x/sys", ""},
+	{"internal/os/shm", "internal/amount internal/os/plainfile internal/os/temp golang.org/x/sys", ""},
 	{"internal/os/temp", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/keep core/kerneltest internal/simd", "core/reference"},
@@ -73,7 +73,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/vector", "core core/keep internal/os/hugepage internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/clock internal/os/cpu " +
-		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
+		"internal/os/memory internal/os/plainfile internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
 		"internal/wire golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin " +
 		"core/transport/... internal/ctest internal/plugintest internal/testdata"},

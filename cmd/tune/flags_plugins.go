@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"regexp"
@@ -81,11 +82,15 @@ func (p *pluginFlags) scan(ctx context.Context, a *app, o transport.Options) (*c
 
 // prepare reads the lock and adds what the flags say.
 func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err error) {
-	if p.locked, err = trust.Find(p.lock); err != nil {
+	p.locked, err = trust.Find(p.lock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, fmt.Errorf("%w; write one with %s", err, p.command("kernels lock"))
+	}
+	if err != nil {
 		return o, err
 	}
 	if p.locked != nil {
-		p.locked.Flags = p.given("lock", "call-timeout") // it names itself
+		p.locked.Flags = p.given("call-timeout")
 	}
 	return p.options(o)
 }
@@ -131,14 +136,14 @@ func (p *pluginFlags) given(but ...string) string {
 	return givenOf(p.flags, func(name string) bool { return !slices.Contains(but, name) })
 }
 
-// command is a verb on plugins to type next, in quotes, with what finds the same ones.
-func (p *pluginFlags) command(verb string) string {
-	return `"tune ` + verb + p.given("call-timeout") + `"`
+// command is a verb on plugins to type next, in quotes, with what finds the same ones, but for some flags.
+func (p *pluginFlags) command(verb string, but ...string) string {
+	return `"` + invocation() + " " + verb + p.given(append(but, "call-timeout")...) + `"`
 }
 
 // none says that there are no plugins.
 func (p *pluginFlags) none() error {
-	return fmt.Errorf("no usable plugin was found; %s says where they are looked for", p.command("kernels list"))
+	return fmt.Errorf("no usable plugin was found; %s says where they are looked for", p.command("kernels list", "lock"))
 }
 
 // missing explains a name that nobody offers and the lock has.

@@ -111,7 +111,7 @@ func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
 	}{
 		"no large file": {unix.RLIMIT_FSIZE, 20 << 10, "make room: saving is tried again"}, // what the run says has less
 		"no file": {unix.RLIMIT_NOFILE, 3,
-			`raise the limit of open files of process \d+ \(prlimit --nofile=1024 --pid \d+\): saving is tried again`},
+			`raise the limit of open files \(prlimit --pid \d+ --nofile shows it, --nofile=MORE: raises it\): saving is tried`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/plugins/builtin"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/progress"
@@ -117,7 +118,7 @@ func (a *app) report(err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	}
-	for line := range strings.Lines(a.named(flagged(explainFiles(err).Error()))) {
+	for line := range strings.Lines(a.named(flagged(plainfile.ExplainFiles(err).Error()))) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
 	}
 	if a.checkpoint != "" {

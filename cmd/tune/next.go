@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -95,18 +96,26 @@ func quoted(word string) string {
 	switch {
 	case runtime.GOOS == "windows":
 		return quotedForWindows(word)
-	case !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}"):
+	case word != "" && !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}"):
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// quotedForWindows is a word for either of its shells, in which no file's name has a quote.
+// quotedForWindows is a word as programs there take it from their command line: within quotes, a backslash before a
+// quote is another one's escape. What its shells replace, such as %X%, they replace within quotes, too.
 func quotedForWindows(word string) string {
-	if !strings.ContainsAny(word, " \t'&|^<>()%!;,`$@{}") {
+	if word != "" && !strings.ContainsAny(word, " \t\"'&|^<>()%!;,`$@{}") {
 		return word
 	}
-	return `"` + word + `"`
+	escaped := regexp.MustCompile(`(\\*)("|$)`).ReplaceAllStringFunc(word, func(s string) string {
+		backslashes, quote := strings.TrimSuffix(s, `"`), strings.HasSuffix(s, `"`)
+		if quote {
+			return backslashes + backslashes + `\"`
+		}
+		return backslashes + backslashes
+	})
+	return `"` + escaped + `"`
 }
 
 // invocation is how to run this program again: by its name, by its path where no shell would find that, or with the go

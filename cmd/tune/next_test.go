@@ -79,7 +79,10 @@ func TestWordsAreQuotedForTheShellsOfWindows(t *testing.T) {
 	for word, want := range map[string]string{
 		`C:\models\tune.exe`: `C:\models\tune.exe`,
 		`C:\my models`:       `"C:\my models"`,
+		`C:\my models\`:      `"C:\my models\\"`,
+		`A=say "x\y"`:        `"A=say \"x\y\""`,
 		`50%`:                `"50%"`,
+		``:                   `""`,
 	} {
 		if got := quotedForWindows(word); got != want {
 			t.Errorf("%s is quoted as %s, want %s", word, got, want)

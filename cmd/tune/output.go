@@ -59,7 +59,7 @@ func vacant(given string) error {
 		if info, statErr := os.Stat(given); statErr == nil && !info.IsDir() {
 			return fmt.Errorf("--out: %s is a file; choose another name for the folder", given)
 		}
-		if outOfFiles(err) { // as it would be with another
+		if plainfile.MoreFiles(err) != "" { // as it would be with another
 			return fmt.Errorf("--out: %w", err)
 		}
 		return fmt.Errorf("--out: %w; choose another folder", plainfile.Explain(err))

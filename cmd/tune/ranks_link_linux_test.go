@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +20,9 @@ import (
 // checkouts do not meet.
 const testMachines = "tune-test-"
 
+// ourMachines is the variable that names those of this process.
+func ourMachines() string { return fmt.Sprintf("MACHINES=%s%d", testMachines, os.Getpid()) }
+
 // twoMachines returns a command for scripts/machines, which it has made two machines of this one, for the time of
 // the test. That takes privileges that most users do not have.
 func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
@@ -31,7 +33,7 @@ func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 	}
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(script, args...)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("MACHINES=%s%d", testMachines, os.Getpid()))
+		cmd.Env = append(os.Environ(), ourMachines())
 		return cmd
 	}
 	removeLeftMachines(t, script)
@@ -93,7 +95,7 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 					cmd := machines(append([]string{"run", mpi, "2"}, args...)...)
 					var text bytes.Buffer
 					cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &text, &text, tune.WaitDelay
-					cmd.Env = slices.Concat(cmd.Env, tune.Env, []string{"TUNE_TEST_MARK=" + out})
+					cmd.Env = append(tune.Env, ourMachines(), "TUNE_TEST_MARK="+out)
 					if err := cmd.Start(); err != nil {
 						t.Fatal(err)
 					}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -331,7 +332,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
-	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", explainFiles(err)) }
+	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", plainfile.ExplainFiles(err)) }
 	job.Hooks.OnCheckpoint = func(c trainer.Checkpoint) { a.checkpoint = c.Path }
 	if job.Resume != nil {
 		a.checkpoint = job.Resume.Dir

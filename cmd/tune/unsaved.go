@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed98097648/tune/trainer"
@@ -43,8 +45,9 @@ func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
 
 // roomToSave is what somebody can do meanwhile about a model that cannot be saved.
 func roomToSave(err error) string {
-	if outOfFiles(err) && runtime.GOOS == "linux" {
-		return fmt.Sprintf("raise the limit of open files of process %d (prlimit --nofile=1024 --pid %[1]d)", os.Getpid())
+	if errors.Is(err, syscall.EMFILE) && runtime.GOOS == "linux" {
+		return fmt.Sprintf("raise the limit of open files (prlimit --pid %d --nofile shows it, --nofile=MORE: raises it)",
+			os.Getpid())
 	}
 	return "make room"
 }

@@ -67,7 +67,7 @@ func (l *lifeline) listen() {
 }
 
 // hold has nothing to do: a process has inherited its end.
-func (*lifeline) hold(int) error { return nil }
+func (*lifeline) hold(*os.Process) {}
 
 // close ends the lifeline and waits for listen to end.
 func (l *lifeline) close() error {

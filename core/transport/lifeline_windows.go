@@ -32,14 +32,12 @@ func newLifeline() (*lifeline, *os.File, error) {
 	return &lifeline{job: job}, nil, nil
 }
 
-// hold takes a process that has just started.
-func (l *lifeline) hold(pid int) error {
-	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
-	if err != nil {
-		return os.NewSyscallError("OpenProcess", err)
-	}
-	return errors.Join(os.NewSyscallError("AssignProcessToJobObject", windows.AssignProcessToJobObject(l.job, process)),
-		windows.CloseHandle(process))
+// hold takes a process that has just started, and what it will start. One that cannot be taken has ended already, or
+// the system lets it be in no other job.
+func (l *lifeline) hold(p *os.Process) {
+	_ = p.WithHandle(func(handle uintptr) {
+		_ = windows.AssignProcessToJobObject(l.job, windows.Handle(handle))
+	})
 }
 
 func (l *lifeline) close() error { return windows.CloseHandle(l.job) }

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
@@ -101,9 +103,14 @@ var startErrors = []struct {
 	remedy string
 	whole  bool // go-plugin's own words, which are of its protocol, add nothing
 }{
-	{"too many open files", errResources, moreFiles, false},
+	// These two quote the plugin, which may say anything.
+	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake", true},
+	{unrecognized, core.ErrIncompatible, "it is not a kernel plugin, or prints to standard output before it " +
+		"shakes hands; move it out of the plugin folder, or have it print to standard error", true},
+	{syscall.ENFILE.Error(), errResources, plainfile.MoreFiles(syscall.ENFILE) + orFewer, false},
+	{"too many open files", errResources, plainfile.MoreFiles(syscall.EMFILE) + orFewer, false},
 	// One that was to be passed on lies beyond the limit.
-	{"bad file descriptor", errResources, moreFiles, false},
+	{"bad file descriptor", errResources, plainfile.MoreFiles(syscall.EMFILE) + orFewer, false},
 	{"resource temporarily unavailable", errResources,
 		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)", false},
 	{"open " + os.DevNull + ": no such file", fs.ErrNotExist,
@@ -113,10 +120,7 @@ var startErrors = []struct {
 		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run", false},
 	{"timeout while waiting for plugin to start", core.ErrPluginExited,
 		"it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder", true},
-	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake", true},
 	{"plugin exited before we could connect", core.ErrPluginExited, "it ended before the handshake", true},
-	{unrecognized, core.ErrIncompatible, "it is not a kernel plugin, or prints to standard output before it " +
-		"shakes hands; move it out of the plugin folder, or have it print to standard error", true},
 	{"ncompatible API version", core.ErrIncompatible,
 		fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion),
 		false},

@@ -71,6 +71,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			`have it print to standard error; it printed "licence server 2" (exit status 3); its last words: no licence`},
 		"prints and goes on": {file("#!/bin/sh\necho hello; sleep 1000\n", 0o700), core.ErrIncompatible,
 			`move it out of the plugin folder, or have it print to standard error; it printed "hello"`},
+		"prints an error of the system's": {file("#!/bin/sh\necho error: bad file descriptor; exit 3\n", 0o700),
+			core.ErrIncompatible, `print to standard error; it printed "error: bad file descriptor" (exit status 3)`},
 		"loads nothing": {role("loads_nothing"), core.ErrPluginExited, "it ended before the handshake (exit status 1); " +
 			"its last words: hello, I am half a library; test_kernels: the other half is missing"},
 		"panics":          {role("panics"), core.ErrPluginExited, "panic: no such device"},
@@ -86,7 +88,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 	}
 	if runtime.GOOS == "windows" { // which has neither modes nor scripts
 		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child",
-			"prints and goes on"} {
+			"prints and goes on", "prints an error of the system's"} {
 			delete(cases, name)
 		}
 	}

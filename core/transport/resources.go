@@ -4,24 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
+
+	"github.com/seed98097648/tune/internal/os/plainfile"
 )
 
 // errResources is why a plugin that may be fine is not started.
 var errResources = errors.New("a limit of this process or machine is reached")
 
-// moreFiles is the remedy where no further file can be opened.
-const moreFiles = "raise the limit of open files (ulimit -n), or use fewer plugins"
+// orFewer is the other remedy where no further file can be opened.
+const orFewer = ", or use fewer plugins"
 
 // outOfFiles reports whether an error is for want of descriptors.
-func outOfFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
+func outOfFiles(err error) bool { return plainfile.MoreFiles(err) != "" }
 
-// explainFiles adds the remedy to an error that is for want of descriptors.
+// explainFiles adds the remedies to an error that is for want of descriptors.
 func explainFiles(err error) error {
-	if !outOfFiles(err) || strings.Contains(err.Error(), moreFiles) {
+	if !outOfFiles(err) || strings.Contains(err.Error(), orFewer) {
 		return err
 	}
-	return fmt.Errorf("%w; %s", err, moreFiles)
+	return fmt.Errorf("%w%s", plainfile.ExplainFiles(err), orFewer)
 }

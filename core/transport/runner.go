@@ -57,8 +57,8 @@ func (s *starter) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	pid := s.cmd.Process.Pid
-	if err := errors.Join(s.process.life.hold(pid), limitMemory(pid, s.process.opts.MaxMemory)); err != nil {
+	s.process.life.hold(s.cmd.Process)
+	if err := limitMemory(s.cmd.Process.Pid, s.process.opts.MaxMemory); err != nil {
 		return errors.Join(err, s.cmd.Cancel(), s.wait())
 	}
 	return nil

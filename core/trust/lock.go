@@ -45,7 +45,7 @@ type Lock struct {
 	File    string  // where it is kept
 	Entries []Entry // sorted by name, path and checksum
 
-	// Flags are what a command line has besides to find the plugins, with a blank before each: for messages.
+	// Flags are what a command line has to find it and its plugins, with a blank before each: for messages.
 	Flags string
 }
 
@@ -78,8 +78,7 @@ func Find(explicit string) (*Lock, error) {
 func Read(path string) (*Lock, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trust: there is no lock file %s; write one with \"tune kernels lock%s\": %w",
-			path, (&Lock{File: path}).flag(), fs.ErrNotExist)
+		return nil, fmt.Errorf("trust: lock file %s: %w", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trust: lock file: %w", err)
@@ -169,10 +168,10 @@ func (l *Lock) Named(name string) (Entry, bool) {
 
 // flag is how a command line names this lock, and the plugins that it is for.
 func (l *Lock) flag() string {
-	if l.File == DefaultFile {
+	if l.Flags != "" || l.File == DefaultFile {
 		return l.Flags
 	}
-	return " --lock " + l.File + l.Flags
+	return " --lock " + l.File
 }
 
 // at returns the entry of a path, or of the same file name elsewhere.

@@ -113,7 +113,7 @@ func (f *Folder) Commit() error {
 	}
 	// An empty folder is in the way of a rename on some systems. Remove refuses one
 	// that is no longer empty.
-	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	return f.rename(f.path)
@@ -192,7 +192,7 @@ func (f *Folder) join() error {
 	}
 	// An older model must not be taken for one while its files are replaced.
 	for _, name := range last {
-		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("checkpoint: output folder: %w", err)
 		}
 	}

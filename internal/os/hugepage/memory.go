@@ -32,7 +32,7 @@ func (m *Memory) Alloc(n int) ([]byte, error) {
 	if n < pageSize {
 		return onHeap(n), nil
 	}
-	data, err := mapPages(n + pageSize) // room to start at a large page; what is not touched costs nothing
+	data, err := mapPages(n + pageSize) // room to start at a large page; untouched, it costs nothing on most systems
 	if err != nil {
 		return nil, fmt.Errorf("hugepage: cannot map %d bytes: %w", n, err)
 	}

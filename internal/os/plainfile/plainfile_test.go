@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -51,5 +53,21 @@ func TestOtherErrorsStay(t *testing.T) {
 	odd := &fs.PathError{Op: "read", Path: "x", Err: errors.New("odd")}
 	if got := Explain(odd).Error(); got != "x: odd" {
 		t.Errorf("error %s", got)
+	}
+}
+
+func TestTheRemedyForFewFilesIsSaidOnce(t *testing.T) {
+	other := errors.New("other")
+	if got := ExplainFiles(other); got != other {
+		t.Errorf("another error is %v", got)
+	}
+	for cause, want := range map[error]string{
+		syscall.EMFILE: "open x: too many open files; raise the limit of open files (ulimit -n)",
+		syscall.ENFILE: "open x: too many open files in system; raise the system's limit of open files (fs.file-max)",
+	} {
+		err := ExplainFiles(&fs.PathError{Op: "open", Path: "x", Err: cause})
+		if got := ExplainFiles(err); got.Error() != want && runtime.GOOS == "linux" || !errors.Is(got, cause) {
+			t.Errorf("error %v, want %s", got, want)
+		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/os/temp"
 )
 
@@ -78,8 +78,8 @@ func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	f, err := temp.File("", files, name)
 	if err != nil {
 		remedy := "have the environment variable " + temp.Variable() + " name a folder that can be written to"
-		if errors.Is(err, syscall.EMFILE) {
-			remedy = "raise the limit of open files (ulimit -n), or use fewer plugins"
+		if more := plainfile.MoreFiles(err); more != "" {
+			remedy = more + ", or use fewer plugins"
 		}
 		return nil, fmt.Errorf("shm: region %s: %w: %w; %s", name, errNoFile, err, remedy)
 	}
