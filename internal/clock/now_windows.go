@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	kernel  = windows.NewLazySystemDLL("kernel32.dll")
-	counter = kernel.NewProc("QueryPerformanceCounter")
-	second  = query(kernel.NewProc("QueryPerformanceFrequency")) // in ticks of the counter
+	kernel32 = windows.NewLazySystemDLL("kernel32.dll")
+	counter  = kernel32.NewProc("QueryPerformanceCounter")
+	second   = query(kernel32.NewProc("QueryPerformanceFrequency")) // in ticks of the counter
 )
 
 // query asks for a number, which these two always know (since Windows XP).
