@@ -158,7 +158,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/clock internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
 		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest " +
-		"plugins/npu_fused_linear/linear"},
+		"plugins/builtin plugins/npu_fused_linear/linear"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +

@@ -58,21 +58,31 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 }
 
 // BuiltIn begins the path of a plugin that is part of the running program; the plugin's name
-// follows. Even such a plugin runs as a process of its own; see AddBuiltIn.
+// follows. Even such a plugin does not run in the program's own process; see AddBuiltIn.
 const BuiltIn = "built-in:"
 
+// BuiltInOpener starts the running program once more, as the plugins of these names. It returns for each of them, in their
+// order, the plugin or why it cannot be used. The transport implements it: transport.OpenBuiltIn.
+type BuiltInOpener func(ctx context.Context, names []string) ([]Plugin, []error)
+
 // AddBuiltIn adds the plugins of these names that are part of the running program. A usable
-// plugin of the same name that was found earlier stays, and the built-in one is left out. The
-// opener gets BuiltIn and the name as the path, which transport.Open and transport.Options.Open
-// understand.
-func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) error {
-	var paths []string
-	for _, name := range names {
-		if _, known := r.Find(name); !known {
-			paths = append(paths, BuiltIn+name)
+// plugin of the same name that was found earlier stays, and the built-in one is left out. The others
+// share a process.
+func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInOpener) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, known := r.Find(name)
+		return known
+	})
+	if len(names) > 0 {
+		plugins, errs := open(ctx, names)
+		for i, name := range names {
+			if errs[i] != nil {
+				r.found = append(r.found, Found{Path: BuiltIn + name, Err: errs[i]})
+			} else {
+				r.admit(BuiltIn+name, plugins[i])
+			}
 		}
 	}
-	r.openAll(ctx, paths, open)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("core: scan for kernels: %w", err)
 	}
@@ -144,9 +154,6 @@ func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
 // executable returns nil for a file that can be started, errSkip for what is passed
 // over, and otherwise the reason why not.
 func executable(path string) error {
-	if strings.HasPrefix(path, BuiltIn) {
-		return nil
-	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

@@ -8,13 +8,18 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/plugins/builtin"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
-func TestMain(m *testing.M) { plugintest.Main(m) }
+// TestMain makes the test binary a program with built-in plugins, too.
+func TestMain(m *testing.M) {
+	builtin.Serve()
+	plugintest.Main(m)
+}
 
 // tiny is a Qwen3 with a dense layer and one with experts, so that it has all four ops.
 const tiny = `{"model_type": "qwen3_moe", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,

@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/plugins/builtin"
 	"github.com/seed98097648/tune/trainer"
 )
 
@@ -27,11 +29,12 @@ const killsVariable = "TUNE_TEST_KILLS"
 func TestKilledPluginsChangeNothing(t *testing.T) {
 	const everyday = 40
 	mem := plugintest.Memory(t)
-	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}, "summed": {}} {
+	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}, "summed": {},
+		"one process": {}} {
 		t.Run(name, func(t *testing.T) {
 			kills := everyday
-			if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil && name != "summed" {
-				kills = n // of a transport
+			if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil && (name == "portable" || name == "one process") {
+				kills = n // of a transport, over the doorbell where calls go in series, too
 			}
 			large := func(c *trainer.EngineConfig) {
 				c.Batch = 40          // so that some kills come during a call
@@ -40,10 +43,14 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 				}
 			}
 			seed := uint64(time.Now().UnixNano())
-			reg := plugintest.Scan(t, opts)
+			scan, dir := plugintest.Scan, plugintest.Dir(t)
+			if name == "one process" {
+				scan, dir = builtIn, ownFolder(t)
+			}
+			reg := scan(t, opts)
 			killed := newRun(t, mem, all(t, reg), large).steps(1)
 			files, goroutines, start := openFiles(t), runtime.NumGoroutine(), time.Now()
-			k := killPlugins(plugintest.Dir(t), kills, seed, func() uint64 { return health(reg).Calls })
+			k := killPlugins(dir, kills, seed, func() uint64 { return health(reg).Calls })
 			t.Cleanup(k.wait)
 			for !k.over() {
 				killed.steps(1)
@@ -65,10 +72,35 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 			if f, g := openFiles(t), runtime.NumGoroutine(); f > files || g > goroutines {
 				t.Errorf("%d open files and %d goroutines, %d and %d before", f, g, files, goroutines)
 			}
-			want := newRun(t, mem, all(t, plugintest.Scan(t, opts)), large).steps(len(killed.losses))
+			want := newRun(t, mem, all(t, scan(t, opts)), large).steps(len(killed.losses))
 			sameBits(t, killed, want)
 		})
 	}
+}
+
+// builtIn returns the plugins that the test binary has, in a process of their own.
+func builtIn(t testing.TB, opts transport.Options) *core.Registry {
+	t.Helper()
+	reg := core.NewRegistry()
+	if err := builtin.Add(context.Background(), reg, opts.OpenBuiltIn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := reg.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return reg
+}
+
+// ownFolder is that of the test binary.
+func ownFolder(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(exe)
 }
 
 func openFiles(t *testing.T) int {

@@ -107,7 +107,7 @@ func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options)
 	if err != nil || p.dir != "" {
 		return reg, err
 	}
-	if err := builtin.Add(ctx, reg, o.Open); err != nil {
+	if err := builtin.Add(ctx, reg, o.OpenBuiltIn); err != nil {
 		return nil, errors.Join(err, reg.Close())
 	}
 	return reg, nil

@@ -28,15 +28,19 @@ func answerDoorbell(s *server) error {
 		return fmt.Errorf("transport: control memory: %w", err)
 	}
 	bells, spinner := wire.NewBells(view.Bytes()), &wire.Spinner{Limit: spin}
+	bells.TakeSeries(wire.MaxSeries)
 	thread := bells.Offer()
 	s.greet("unix", "-", wire.GreetDoorbell, "")
 	for calls, number := uint32(1), bells.Replied(); ; calls++ {
 		number = bells.AwaitRequest(number, spinner, thread)
 		var a wire.Answer
-		if kind, text := bells.Request(); kind == wire.Call {
-			a = s.called(context.Background(), bells.Record())
-		} else {
-			a = s.asked(kind, text)
+		switch kind, body := bells.Request(); kind {
+		case wire.Call:
+			a = s.called(context.Background(), body)
+		case wire.Series:
+			a = s.series(context.Background(), body, bells.SetDone)
+		default:
+			a = s.asked(kind, string(body))
 		}
 		bells.Give(number, a)
 		if calls <= readyCalls && calls&(calls-1) == 0 {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ func (s *server) asked(kind wire.Kind, text string) wire.Answer {
 	var err error
 	switch kind {
 	case wire.Describe:
-		said, err = s.describe()
+		said, err = s.describe(text)
 	case wire.Supports:
 		err = s.supports(text)
 	case wire.Bind:
@@ -37,11 +38,17 @@ func (s *server) asked(kind wire.Kind, text string) wire.Answer {
 	return wire.Answer{Text: said}
 }
 
-// describe says who the plugin is.
-func (s *server) describe() (string, error) {
+// describe says who the plugin is, of several the one that the text names.
+func (s *server) describe(text string) (string, error) {
+	name, _, named := wire.CutLine(text, "plugin")
+	i := slices.IndexFunc(s.plugins, func(o Offer) bool { return !named || o.Name == name })
+	if i < 0 {
+		return "", fmt.Errorf("transport: this process has no plugin %q", name)
+	}
+	offer := s.plugins[i]
 	var b strings.Builder
-	fmt.Fprintf(&b, "name=%s\nversion=%s\n", s.name, s.version)
-	for _, k := range s.kernels {
+	fmt.Fprintf(&b, "name=%s\nversion=%s\n", offer.Name, offer.Version)
+	for _, k := range offer.Kernels {
 		i := k.Info()
 		types := make([]string, len(i.DTypes))
 		for j, t := range i.DTypes {
@@ -126,7 +133,7 @@ func (s *server) bind(text string) (string, error) {
 func (s *server) kernel(text string) (k core.Kernel, i uint32, rest string, err error) {
 	i, rest, err = number(text, "kernel")
 	if err == nil && int64(i) >= int64(len(s.kernels)) {
-		err = fmt.Errorf("%w: plugin %s has %d kernels, none has number %d", core.ErrBadCall, s.name, len(s.kernels), i)
+		err = fmt.Errorf("%w: there are %d kernels, none has number %d", core.ErrBadCall, len(s.kernels), i)
 	}
 	if err != nil {
 		return nil, 0, "", err

@@ -23,11 +23,18 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/wire"
 )
+
+// Offer is a plugin: the kernels that it offers under its name and version.
+type Offer struct {
+	Name, Version string
+	Kernels       []core.Kernel
+}
 
 // Serve is the whole main function of a plugin. It offers the kernels, under the one
 // name and version of the plugin, to the host that started the process, and does not return:
@@ -35,6 +42,14 @@ import (
 // person started it.
 func Serve(name, version string, kernels ...core.Kernel) {
 	ServeLoaded(name, version, func() ([]core.Kernel, error) { return kernels, nil })
+}
+
+// ServeBuiltIn is Serve for the plugins that BuiltIn has named: all of them in one process, so that calls of one may
+// follow calls of another without the host between them.
+func ServeBuiltIn(offers ...Offer) {
+	s := newServer(offers...)
+	s.host = takeStdout()
+	s.serveAndExit()
 }
 
 // ServeLoaded is Serve for kernels that need something loaded first, such as a library of the machine: whatever prints
@@ -55,8 +70,12 @@ func ServeLoaded(name, version string, load func() ([]core.Kernel, error)) {
 			"Put it into a plugin folder and name that: tune --plugin-dir FOLDER ...\n", name, version)
 		os.Exit(1)
 	}
-	s := newServer(name, version, kernels)
+	s := newServer(Offer{name, version, kernels})
 	s.host = host
+	s.serveAndExit()
+}
+
+func (s *server) serveAndExit() {
 	if err := serve(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -64,12 +83,12 @@ func ServeLoaded(name, version string, load func() ([]core.Kernel, error)) {
 	os.Exit(0)
 }
 
-// BuiltIn returns the name of the plugin that this process is to be, if a host has started it
-// as one that is part of the host's own program; see core.BuiltIn. The process is then to call
-// Serve and nothing else.
-func BuiltIn() (name string, asked bool) {
-	name, asked = os.LookupEnv(wire.EnvBuiltIn)
-	return name, asked && os.Getenv(wire.CookieKey) == wire.CookieValue
+// BuiltIn returns the names of the plugins that this process is to be, if a host has started it
+// as such that are part of the host's own program; see core.BuiltIn. The process is then to call
+// ServeBuiltIn and nothing else.
+func BuiltIn() (names []string, asked bool) {
+	text, asked := os.LookupEnv(wire.EnvBuiltIn)
+	return strings.Split(text, ","), asked && os.Getenv(wire.CookieKey) == wire.CookieValue
 }
 
 func serve(s *server) error {

@@ -22,7 +22,7 @@ const normFacts = "dtype=float32\nweight_dtype=float32\ndim=8\ncast=after_weight
 // handle 0 the forward of rms_norm.
 func testServer(t testing.TB) *server {
 	t.Helper()
-	s := newServer("test", "1", []core.Kernel{reference.Kernel(core.RMSNorm)})
+	s := newServer(Offer{"test", "1", []core.Kernel{reference.Kernel(core.RMSNorm)}})
 	mapTestRegion(t, s, 1, false)
 	mapTestRegion(t, s, 2, true)
 	if a := s.asked(wire.Bind, "kernel=0\npass=forward\n"+normFacts); a.Status != wire.OK {
@@ -100,6 +100,62 @@ func TestServerTrustsNoRecord(t *testing.T) {
 				t.Errorf("%v %s", a.Status, a.Text)
 			}
 		})
+	}
+}
+
+// TestSeries runs the records up to one that is spoiled, and says each time how many are done.
+func TestSeries(t *testing.T) {
+	spoiled := testRecord()
+	wire.Order.PutUint32(spoiled, 1) // an unknown handle
+	endless := testRecord()
+	wire.Order.PutUint32(endless[4:], math.MaxUint32)
+	for name, tt := range map[string]struct {
+		records [][]byte
+		done    int
+		status  wire.Status
+	}{
+		"none":              {nil, 0, wire.OK},
+		"three":             {[][]byte{testRecord(), testRecord(), testRecord()}, 3, wire.OK},
+		"the second fails":  {[][]byte{testRecord(), spoiled, testRecord()}, 1, wire.BadCall},
+		"the last is cut":   {[][]byte{testRecord(), testRecord()[:wire.HeaderSize+7]}, 1, wire.BadCall},
+		"it says too much":  {[][]byte{testRecord(), endless}, 1, wire.BadCall},
+		"a few bytes alone": {[][]byte{{1, 2, 3}}, 0, wire.BadCall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []int
+			a := testServer(t).series(t.Context(), slices.Concat(tt.records...),
+				func(n int) { told = append(told, n) })
+			if a.Status != tt.status || len(told) != tt.done || tt.done > 0 && told[tt.done-1] != tt.done {
+				t.Errorf("%v %q, told %v, want %v and %d", a.Status, a.Text, told, tt.status, tt.done)
+			}
+			if tt.status == wire.OK && len(a.Text) != 8*tt.done {
+				t.Errorf("the times of %d calls have %d bytes", tt.done, len(a.Text))
+			}
+		})
+	}
+}
+
+// TestSeveralPluginsInOneProcess are asked for by name, and their kernels are numbered in order.
+func TestSeveralPluginsInOneProcess(t *testing.T) {
+	s := newServer(Offer{"norms", "1", []core.Kernel{reference.Kernel(core.RMSNorm), reference.Kernel(core.AddRMSNorm)}},
+		Offer{"ropes", "2", []core.Kernel{reference.Kernel(core.RoPE)}})
+	for text, begins := range map[string]string{
+		"":                "name=norms\nversion=1\nkernel=rms_norm\n",
+		"plugin=norms\n":  "name=norms\nversion=1\nkernel=rms_norm\n",
+		"plugin=ropes\n":  "name=ropes\nversion=2\nkernel=rope\n",
+		"plugin=breads\n": "",
+	} {
+		a := s.asked(wire.Describe, text)
+		if (a.Status == wire.OK) != (begins != "") || begins != "" && !strings.HasPrefix(a.Text, begins) {
+			t.Errorf("%q: %v %q", text, a.Status, a.Text)
+		}
+	}
+	const facts = "pass=forward\ndtype=float32\n"
+	if a := s.asked(wire.Bind, "kernel=2\n"+facts); strings.Contains(a.Text, "there are 3") {
+		t.Error(a.Text)
+	}
+	if a := s.asked(wire.Bind, "kernel=3\n"+facts); a.Status != wire.BadCall {
+		t.Errorf("%v %q", a.Status, a.Text)
 	}
 }
 
@@ -205,7 +261,7 @@ func TestServerRefusesRequests(t *testing.T) {
 }
 
 func TestEachPassIsBoundForItsFacts(t *testing.T) {
-	s := newServer("two", "1", []core.Kernel{reference.Kernel(core.RoPE), reference.Kernel(core.RMSNorm)})
+	s := newServer(Offer{"two", "1", []core.Kernel{reference.Kernel(core.RoPE), reference.Kernel(core.RMSNorm)}})
 	if a := s.asked(wire.Supports, "kernel=0\n"+normFacts); a.Status != wire.NotSupported {
 		t.Errorf("facts of another op: %+v", a)
 	}
@@ -220,7 +276,7 @@ func TestEachPassIsBoundForItsFacts(t *testing.T) {
 
 // TestADescriptionThatIsTooLongIsNotCut: half a description would be believed.
 func TestADescriptionThatIsTooLongIsNotCut(t *testing.T) {
-	s := newServer("many", "1", slices.Repeat([]core.Kernel{reference.Kernel(core.RMSNorm)}, 100))
+	s := newServer(Offer{"many", "1", slices.Repeat([]core.Kernel{reference.Kernel(core.RMSNorm)}, 100)})
 	if a := s.asked(wire.Describe, ""); a.Status != wire.Failed || !strings.Contains(a.Text, "at most 3824") {
 		t.Errorf("%v %q", a.Status, a.Text)
 	}

@@ -91,7 +91,7 @@ func TestABarePluginsDescriptionIsRead(t *testing.T) {
 	c, b := bareWith(said("name=two\nversion=1.2\n" +
 		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\nkeeps=true\n" +
 		"kernel=rope\ndtypes=float32\n"))
-	got, err := c.describe(context.Background())
+	got, err := c.describe(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestABarePluginsDescriptionIsRead(t *testing.T) {
 }
 
 func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
-	describe := func(c control) error { _, err := c.describe(context.Background()); return err }
+	describe := func(c control) error { _, err := c.describe(context.Background(), ""); return err }
 	bind := func(c control) error { _, err := c.bind(context.Background(), binding{}); return err }
 	cases := map[string]struct {
 		answer *answer
@@ -143,7 +143,7 @@ func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
 
 func TestKernelsOfAnUnknownDTypeAreRefused(t *testing.T) {
 	c, _ := bareWith(said("name=new\nversion=9\nkernel=rope\ndtypes=float32,float8\n"))
-	if _, err := c.describe(context.Background()); err == nil || !strings.Contains(err.Error(),
+	if _, err := c.describe(context.Background(), ""); err == nil || !strings.Contains(err.Error(),
 		`rope: core: unknown dtype "float8"`) {
 		t.Errorf("error %v", err)
 	}
@@ -153,11 +153,11 @@ func TestABarePluginThatDoesNotAnswer(t *testing.T) {
 	c, _ := bareWith(nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := c.describe(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := c.describe(ctx, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the deadline: %v", err)
 	}
 	c.gone = func() bool { return true }
-	if _, err := c.describe(context.Background()); !errors.Is(err, net.ErrClosed) {
+	if _, err := c.describe(context.Background(), ""); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after its end: %v", err)
 	}
 }

@@ -32,9 +32,14 @@ func (p *process) request(about string, f func(ctx context.Context) error) error
 	return nil
 }
 
-// describe asks who the plugin is and which kernels it offers.
-func (c control) describe(ctx context.Context) (core.Manifest, error) {
-	a, err := c.ask(ctx, wire.Describe, nil)
+// describe asks who the plugin is and which kernels it offers, or about the one of that name of several that are
+// built in.
+func (c control) describe(ctx context.Context, name string) (core.Manifest, error) {
+	var text []byte
+	if name != "" {
+		text = fmt.Appendf(nil, "plugin=%s\n", name)
+	}
+	a, err := c.ask(ctx, wire.Describe, text)
 	if err == nil {
 		err = statusError(a)
 	}

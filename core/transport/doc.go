@@ -28,6 +28,10 @@
 // see Options.Portable. Questions about kernels are texts that go the same way.
 // docs/protocol.md has everything that a plugin in another language has to know.
 //
+// Calls that follow one another without the host between them go in one request, a series (core.Series), to a plugin
+// that takes them. The plugins that are built into the host's program share a process (OpenBuiltIn), so that whole
+// layers are a series.
+//
 // # Death
 //
 // A plugin that dies during a call, or exceeds the deadline and is stopped, is started

@@ -24,6 +24,7 @@ type doorbell struct {
 	thread  int    // of the plugin, that can be put onto the core of who calls; 0 for none
 	waiting bool   // wait has been called for this request
 	early   bool   // there was a reply before the request
+	before  int    // calls of the latest series that were done when the link was closed
 }
 
 var _ link = (*doorbell)(nil)
@@ -66,12 +67,26 @@ func (d *doorbell) meet(process int) {
 	}
 }
 
-func (d *doorbell) start(int) {
+func (d *doorbell) start(kind wire.Kind, n int) {
 	thread := 0
 	if d.spin.Idle() {
 		thread = d.thread
 	}
-	d.send(wire.Call, 0, thread)
+	if kind == wire.Call {
+		n = 0
+	} else {
+		d.SetDone(0) // the plugin may die before it does anything
+	}
+	d.send(kind, n, thread)
+}
+
+func (d *doorbell) most() int { return d.MostCalls() }
+
+func (d *doorbell) finished() int {
+	if d.control.Closed() {
+		return d.before
+	}
+	return d.Done()
 }
 
 func (d *doorbell) ask(kind wire.Kind, text []byte) error {
@@ -120,6 +135,7 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 
 func (d *doorbell) close() error {
 	d.Part()
+	d.before = d.Done()
 	return d.control.Close()
 }
 

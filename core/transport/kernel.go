@@ -24,6 +24,7 @@ var (
 	_ core.Verifier       = (*kernel)(nil)
 	_ core.OutputMemory   = (*kernel)(nil)
 	_ core.HealthReporter = (*kernel)(nil)
+	_ core.Serial         = (*kernel)(nil)
 )
 
 // Info implements core.Kernel.
@@ -44,6 +45,15 @@ func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
 
 // OutputMemory implements core.OutputMemory: the memory that the plugin may write.
 func (k *kernel) OutputMemory() core.Memory { return k.plugin.output }
+
+// Series implements core.Serial: where there is a doorbell, the process runs calls of all its kernels one behind the
+// other, but for those that add to outputs, which cannot be repeated.
+func (k *kernel) Series(c *core.Call) (core.Series, core.Kernel) {
+	if k.plugin.opts.Portable || c.Adds() {
+		return nil, nil
+	}
+	return k.plugin.instance, k
+}
 
 // Health implements core.HealthReporter.
 func (k *kernel) Health() core.Health {
@@ -70,8 +80,13 @@ func (k *kernel) run(ctx context.Context, c *core.Call, pass core.Pass, strict b
 	default:
 		err = k.plugin.run(ctx, k, c, strict)
 	}
+	return k.named(ctx, c, err)
+}
+
+// named says whose error it is, unless that is the context's.
+func (k *kernel) named(ctx context.Context, c *core.Call, err error) error {
 	if err == nil || err == ctx.Err() {
 		return err
 	}
-	return &core.KernelError{Kernel: k.info.Name, Op: k.info.Op, Pass: pass, Site: c.Site, Err: err}
+	return &core.KernelError{Kernel: k.info.Name, Op: k.info.Op, Pass: c.Pass, Site: c.Site, Err: err}
 }

@@ -21,8 +21,12 @@ type link interface {
 	forget(ctx context.Context, region uint32) error
 	// record is where the next call's record is written.
 	record() []byte
-	// start hands over the first n bytes of the record.
-	start(n int)
+	// start hands over the first n bytes of the record, a call's or those of a series.
+	start(kind wire.Kind, n int)
+	// most is how many calls a series may have: 1 where there are none.
+	most() int
+	// finished is how many calls of the latest series are done, as the plugin says; also once the link is closed.
+	finished() int
 	// ask hands over a request other than a call.
 	ask(kind wire.Kind, text []byte) error
 	// wait waits for the answer to either, not much longer than d. It may be called again.
@@ -42,8 +46,16 @@ type answer struct {
 // which answer belongs to which request is not known any more.
 var errUnasked = errors.New("it answered without being asked")
 
+// oneByOne is a link without series.
+type oneByOne struct{}
+
+func (oneByOne) most() int { return 1 }
+
+func (oneByOne) finished() int { return 0 }
+
 // rpcLink carries requests in RPCs. The plugin maps regions by their path.
 type rpcLink struct {
+	oneByOne
 	kernels proto.KernelsClient
 	buf     []byte
 	done    chan answer
@@ -77,7 +89,7 @@ func (l *rpcLink) order(ctx context.Context, kind wire.Kind, text string) error 
 
 func (l *rpcLink) record() []byte { return l.buf }
 
-func (l *rpcLink) start(n int) { _ = l.ask(wire.Call, l.buf[:n]) }
+func (l *rpcLink) start(kind wire.Kind, n int) { _ = l.ask(kind, l.buf[:n]) }
 
 // ask makes the RPC without the caller's context: giving up on a call does not stop
 // the kernel, so the answer has to be awaited or the process ended. Either ends the RPC.

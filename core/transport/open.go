@@ -25,44 +25,68 @@ var (
 )
 
 // Open starts the plugin at path and asks it who it is. It is a core.Opener. A path that begins
-// with core.BuiltIn starts this program, which must call plugin.Serve then. Errors
+// with core.BuiltIn starts this program, which must call plugin.ServeBuiltIn then. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
 // core.ErrUntrusted if it must not be started, core.ErrPluginExited if the process ended
 // or had to be stopped, and fs.ErrNotExist if the file is not there; they name the path
 // and what to do.
 func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
-	o = o.withDefaults()
-	if err := o.CheckLimits(); err != nil {
-		return nil, err
-	}
-	shm.Sweep()
-	exe, err := openExecutable(o.how, path)
-	if err != nil {
-		return nil, explainFiles(err)
-	}
-	defer exe.Close()
-	sum, err := exe.checksum()
-	if err == nil && o.Lock != nil {
-		err = o.Lock.Allow(path, sum)
-	}
+	o, err := o.ready()
 	if err != nil {
 		return nil, err
 	}
-	proc, err := startExecutable(ctx, o, exe, sum)
+	i := &instance{opts: o, path: path}
+	if name, builtIn := strings.CutPrefix(path, core.BuiltIn); builtIn {
+		i.names = []string{name}
+	}
+	err = i.open(ctx, func(sum string) error {
+		if o.Lock == nil {
+			return nil
+		}
+		return o.Lock.Allow(path, sum)
+	})
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlugin(o, path, sum, proc)
+	p, err := i.admit(path, 0)
 	if err != nil {
-		proc.end()
+		i.proc.end()
 		return nil, err
 	}
 	return p, nil
 }
 
-// newPlugin believes the process who it is, and gives it memory for its outputs.
-func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
-	m := proc.about
+// ready returns the options with all that is not set, and makes room.
+func (o Options) ready() (Options, error) {
+	o = o.withDefaults()
+	err := o.CheckLimits()
+	if err == nil {
+		shm.Sweep()
+	}
+	return o, err
+}
+
+// open starts the executable of an instance, if its checksum is allowed.
+func (i *instance) open(ctx context.Context, allow func(sum string) error) error {
+	exe, err := openExecutable(i.opts.how, i.path)
+	if err != nil {
+		return explainFiles(err)
+	}
+	defer exe.Close()
+	if i.checksum, err = exe.checksum(); err == nil {
+		err = allow(i.checksum)
+	}
+	if err != nil {
+		return err
+	}
+	i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...)
+	return err
+}
+
+// admit believes a plugin of the process, by its place there, who it is. The first one gives the instance memory for
+// outputs.
+func (i *instance) admit(path string, place int) (*plugin, error) {
+	m := i.proc.about[place]
 	if m.Name == "" || len(m.Kernels) == 0 {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; "+
 			"its author must pass both to plugin.Serve",
@@ -72,18 +96,29 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to plugin.Serve",
 			path, core.ErrIncompatible, err)
 	}
-	if o.Lock != nil {
-		if err := o.Lock.AllowName(path, sum, m.Name); err != nil {
+	if i.opts.Lock != nil {
+		if err := i.opts.Lock.AllowName(path, i.checksum, m.Name); err != nil {
 			return nil, err
 		}
 	}
-	m.Path, m.Checksum = path, sum
-	p := &plugin{opts: o, proc: proc, manifest: m}
-	for i, info := range m.Kernels {
-		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
+	m.Path, m.Checksum = path, i.checksum
+	if i.output == nil {
+		name := m.Name
+		if len(i.names) > 1 {
+			name = "built-in"
+		}
+		i.output = i.opts.pool(name, i.opts.OutputSize, shm.Shared)
+		i.stage.memory = i.opts.pool("staging", 0, shm.HostOnly)
 	}
-	p.output = o.pool(m.Name, o.OutputSize, shm.Shared)
-	p.stage.memory = o.pool("staging", 0, shm.HostOnly)
+	p := &plugin{instance: i, manifest: m}
+	first := 0
+	for _, before := range i.proc.about[:place] {
+		first += len(before.Kernels)
+	}
+	for n, info := range m.Kernels {
+		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(first + n), info: info})
+	}
+	i.members = append(i.members, p)
 	return p, nil
 }
 

@@ -11,18 +11,29 @@ import (
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
-// plugin is an executable and, most of the time, a process that runs it.
-type plugin struct {
+// instance is an executable and, most of the time, a process that runs it: one plugin, or several that are built in.
+type instance struct {
 	opts     Options
+	path     string   // of the executable
+	names    []string // of the plugins, if they are built in
+	checksum string
+	output   *shm.Pool // all that the process may write; it outlives the process
+	members  []*plugin
+
+	mu    sync.Mutex // held during a call: a process runs one at a time
+	proc  *process   // nil while there is none
+	stage staging
+}
+
+// plugin is one of those that an instance is.
+type plugin struct {
+	*instance
 	manifest core.Manifest
 	kernels  []*kernel
-	output   *shm.Pool // all that the process may write; it outlives the process
 
-	mu     sync.Mutex // held during a call: a process runs one at a time
-	proc   *process   // nil while there is none
-	stage  staging
-	lost   error // why the process is not started again, nil while it may be
-	closed bool
+	resting bool  // nobody needs the process for it
+	lost    error // why the process is not started again for it, nil while it may be
+	closed  bool
 
 	copied    bool          // somebody was told that tensors are copied
 	askDeaths int           // deaths in a row when it was asked what it supports
@@ -46,8 +57,8 @@ func (p *plugin) Kernels() []core.Kernel {
 	return out
 }
 
-// Close ends the process and gives its memory back. Tensors that lie in the plugin's
-// memory must not be used any more.
+// Close ends the process, when the last plugin is closed that it is, and gives its memory back. Tensors that lie in
+// the plugin's memory must not be used any more.
 func (p *plugin) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +66,12 @@ func (p *plugin) Close() error {
 		return nil
 	}
 	p.closed = true
-	p.drop()
+	p.dropUnneeded()
+	for _, m := range p.members {
+		if !m.closed {
+			return nil
+		}
+	}
 	return errors.Join(p.stage.memory.Close(), p.output.Close())
 }
 
@@ -63,14 +79,25 @@ func (p *plugin) Close() error {
 func (p *plugin) Rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop()
+	p.resting = true
+	p.dropUnneeded()
+}
+
+// dropUnneeded ends the process if none of the plugins needs it.
+func (i *instance) dropUnneeded() {
+	for _, m := range i.members {
+		if !m.resting && !m.closed {
+			return
+		}
+	}
+	i.drop()
 }
 
 // drop forgets the process, ending it if it still runs.
-func (p *plugin) drop() {
-	if p.proc != nil {
-		p.proc.close()
-		p.proc = nil
+func (i *instance) drop() {
+	if i.proc != nil {
+		i.proc.close()
+		i.proc = nil
 	}
 }
 
@@ -89,8 +116,9 @@ func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 			"plugin", p.manifest.Name, "error", p.proc.ended("its process ended"))
 		p.drop()
 	}
+	p.resting = false
 	if p.proc == nil {
-		p.proc, err = startProcess(ctx, p.opts, p.manifest.Path, p.manifest.Checksum)
+		p.proc, err = startProcess(ctx, p.instance)
 	}
 	return err
 }

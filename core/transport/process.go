@@ -33,7 +33,7 @@ type process struct {
 	client  *goplugin.Client
 	config  *goplugin.ClientConfig // which the client fills in
 	control control
-	about   core.Manifest // who the plugin says it is
+	about   []core.Manifest // who the plugins say they are
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
 	link    link
@@ -44,21 +44,23 @@ type process struct {
 	closed  chan struct{} // closed by close
 }
 
-// startProcess runs the executable, which must have the checksum, and connects to it.
-func startProcess(ctx context.Context, opts Options, path, checksum string) (*process, error) {
-	exe, err := openExecutable(opts.how, path)
+// startProcess runs the executable of an instance, which must have its checksum, and connects to it.
+func startProcess(ctx context.Context, i *instance) (*process, error) {
+	exe, err := openExecutable(i.opts.how, i.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
+		return nil, fmt.Errorf("transport: start %s: %w: %s", i.path, err, missing)
 	}
 	if err != nil {
 		return nil, explainFiles(err)
 	}
 	defer exe.Close()
-	return startExecutable(ctx, opts, exe, checksum)
+	return startExecutable(ctx, i.opts, exe, i.checksum, i.names...)
 }
 
-// startExecutable runs an open file, which must have the checksum, and connects to it.
-func startExecutable(ctx context.Context, opts Options, exe *executable, checksum string) (*process, error) {
+// startExecutable runs an open file, which must have the checksum, and connects to it. The names are those of the
+// plugins that it is to be, if it is this program.
+func startExecutable(ctx context.Context, opts Options, exe *executable, checksum string,
+	names ...string) (*process, error) {
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
 	// later, so that the folder can go once the connections stand, and never stays
 	// behind.
@@ -71,7 +73,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 			opts.Logger.Debug("removing the folder of a plugin's socket", "plugin", exe.path, "error", err)
 		}
 	}()
-	p, err := newProcess(opts, exe, checksum, dir)
+	p, err := newProcess(opts, exe, checksum, dir, names)
 	if outOfFiles(err) {
 		err = explainFiles(fmt.Errorf("transport: start %s: %w", exe.path, err))
 	}
@@ -79,7 +81,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, p.cancel)
-	err = p.connect()
+	err = p.connect(names)
 	if !stop() && err == nil {
 		err = ctx.Err() // cancelled at the last moment: the process is being ended
 	}
@@ -90,7 +92,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 }
 
 // newProcess prepares everything short of starting.
-func newProcess(opts Options, exe *executable, checksum, dir string) (*process, error) {
+func newProcess(opts Options, exe *executable, checksum, dir string, names []string) (*process, error) {
 	life, child, err := newLifeline()
 	if err != nil {
 		return nil, err
@@ -112,8 +114,8 @@ func newProcess(opts Options, exe *executable, checksum, dir string) (*process, 
 	p.spawned = &spawned{cmd: p.cmd, awaitEnd: opts.how.awaitEnd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = opts.environment(linkName)
-	if name, builtIn := strings.CutPrefix(exe.path, core.BuiltIn); builtIn {
-		p.cmd.Env = append(p.cmd.Env, wire.EnvBuiltIn+"="+name)
+	if len(names) > 0 {
+		p.cmd.Env = append(p.cmd.Env, wire.EnvBuiltIn+"="+strings.Join(names, ","))
 	}
 	log := newLogger(opts.Logger.With("plugin", exe.path))
 	// What the plugin prints is logged, and the end of it remembered.
@@ -142,8 +144,9 @@ func newProcess(opts Options, exe *executable, checksum, dir string) (*process, 
 	return p, nil
 }
 
-// connect starts the process, shakes hands and asks who it is.
-func (p *process) connect() error {
+// connect starts the process, shakes hands and asks who it is: each of the built-in plugins of these names, or the one
+// plugin that the executable is.
+func (p *process) connect(names []string) error {
 	if err := p.start(); err != nil {
 		return err
 	}
@@ -158,10 +161,20 @@ func (p *process) connect() error {
 		bell.meet(p.cmd.Process.Pid)
 	}
 	p.control = control{p.link, p.gone}
-	return p.request("its kernels", func(ctx context.Context) (err error) {
-		p.about, err = p.control.describe(ctx)
-		return err
-	})
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		err := p.request("its kernels", func(ctx context.Context) error {
+			m, err := p.control.describe(ctx, name)
+			p.about = append(p.about, m)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dial connects to a plugin that speaks gRPC, and to its plain stream of requests if it has one.

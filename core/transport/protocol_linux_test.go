@@ -183,7 +183,7 @@ func (d *dump) call(t *testing.T, bell *doorbell, f core.Facts) {
 	for i, p := range places {
 		wire.PutEntry(wire.EntryOf(rec, i), p.region, p.offset, p.t)
 	}
-	bell.start(wire.RecordSize(len(places)))
+	bell.start(wire.Call, wire.RecordSize(len(places)))
 	d.field(wire.OffKind, 4, "kind: call")
 	for i, what := range []string{"handle", "inputs", "outputs", "bytes of site"} {
 		d.field(wire.OffRecord+4*i, 4, what)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/sched"
 	"github.com/seed98097648/tune/internal/os/shm"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // binding is what a handle stands for.
@@ -94,16 +95,18 @@ const waitSlice = sched.Slice
 // process is stopped: until then it may be writing outputs.
 const cancelGrace = 200 * time.Millisecond
 
-// call runs the first n bytes of the link's record. An error says that there is no
+// call runs the first n bytes of the link's record: a call, or a series of them. An error says that there is no
 // answer: the process died, was stopped for exceeding the deadline, or ctx is done. Slow
 // is told now and then how long an answer has been waited for, and limit, which is asked only when
-// Options.CallTimeout is over, says how long this call may take.
-func (p *process) call(ctx context.Context, n int, limit func() time.Duration,
+// Options.CallTimeout is over, says how long this call may take. Both are about the call of a
+// series that runs.
+func (p *process) call(ctx context.Context, kind wire.Kind, n int, limit func() time.Duration,
 	slow func(waited time.Duration)) (answer, error) {
-	p.link.start(n)
+	p.link.start(kind, n)
 	start, next := time.Now(), slowAfter
 	most := p.opts.CallTimeout
 	deadline := start.Add(most)
+	done := 0
 	given := false // the caller gave up
 	for {
 		gone := p.gone() // asked before the wait: an answer given before death counts
@@ -124,6 +127,11 @@ func (p *process) call(ctx context.Context, n int, limit func() time.Duration,
 			if d := now.Add(p.opts.cancelGrace); d.Before(deadline) {
 				deadline = d
 			}
+		}
+		if d := p.link.finished(); kind == wire.Series && !given && d != done {
+			done = d
+			start, next, most = now, slowAfter, p.opts.CallTimeout
+			deadline = start.Add(most)
 		}
 		if waited := now.Sub(start); waited >= next {
 			slow(waited)

@@ -19,7 +19,11 @@ func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k.count(func(h *core.Health) { h.Calls++ })
-	err := p.attempt(ctx, k, c)
+	return p.settle(ctx, k, c, strict, p.attempt(ctx, k, c))
+}
+
+// settle does what is left to do about a call of which the first attempt ended so.
+func (p *plugin) settle(ctx context.Context, k *kernel, c *core.Call, strict bool, err error) error {
 	for deaths := 1; p.lost == nil && errors.Is(err, core.ErrPluginExited); deaths++ {
 		k.count(func(h *core.Health) { h.Deaths++; h.LastError = err.Error() })
 		if c.Adds() {
@@ -77,7 +81,7 @@ func (p *plugin) attempt(ctx context.Context, k *kernel, c *core.Call) error {
 // giveUp stops using the process for the rest of the run, and says so once.
 func (p *plugin) giveUp(cause error) {
 	p.drop()
-	p.lost = cause
+	p.resting, p.lost = true, cause
 	if !errors.Is(cause, core.ErrPluginExited) {
 		p.lost = fmt.Errorf("%w: it cannot be started again: %w", core.ErrPluginExited, cause)
 	}

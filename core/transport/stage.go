@@ -36,32 +36,11 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 		return 0, err
 	}
 	defer p.unstage()
-	rec := p.proc.link.record()
-	wire.PutHeader(rec, handle, c)
-	at := 0
-	for side, tensors := range [2][]core.Tensor{c.In, c.Out} {
-		output := side == 1
-		for i, t := range tensors {
-			entry := wire.EntryOf(rec, at)
-			copied, err := p.put(entry, c, t, output)
-			if err != nil {
-				return copies, err
-			}
-			if output && len(c.Add) > 0 && c.Add[i] {
-				wire.PutAdds(entry)
-			}
-			if output && copied && c.Keeps(i) {
-				copy(p.stage.outputs[len(p.stage.outputs)-1].from, t.Data)
-			}
-			// Integers that are returned belong in the host's memory: see accept.
-			if copied && !(output && t.DType == core.Int32) {
-				copies++
-			}
-			at++
-		}
+	if copies, err = p.write(p.proc.link.record(), handle, c); err != nil {
+		return copies, err
 	}
 	limit := func() time.Duration { return p.opts.limit(c.Work()) }
-	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)), limit,
+	a, err := p.proc.call(ctx, wire.Call, wire.RecordSize(len(c.In)+len(c.Out)), limit,
 		func(waited time.Duration) { p.sayWaiting(c, waited, limit()) })
 	if err == nil {
 		err = statusError(a)
@@ -74,6 +53,34 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	}
 	waited := clock.Since(start)
 	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.Busy, waited) }) // a plugin may claim anything
+	return copies, nil
+}
+
+// write writes the record of a call, and returns how many tensors had to be staged.
+func (i *instance) write(rec []byte, handle uint32, c *core.Call) (copies int, err error) {
+	wire.PutHeader(rec, handle, c)
+	at := 0
+	for side, tensors := range [2][]core.Tensor{c.In, c.Out} {
+		output := side == 1
+		for n, t := range tensors {
+			entry := wire.EntryOf(rec, at)
+			copied, err := i.put(entry, c, t, output)
+			if err != nil {
+				return copies, err
+			}
+			if output && len(c.Add) > 0 && c.Add[n] {
+				wire.PutAdds(entry)
+			}
+			if output && copied && c.Keeps(n) {
+				copy(i.stage.outputs[len(i.stage.outputs)-1].from, t.Data)
+			}
+			// Integers that are returned belong in the host's memory: see accept.
+			if copied && !(output && t.DType == core.Int32) {
+				copies++
+			}
+			at++
+		}
+	}
 	return copies, nil
 }
 
@@ -95,21 +102,21 @@ func (p *plugin) accept(c *core.Call) error {
 }
 
 // unstage makes the staged room free again.
-func (p *plugin) unstage() {
-	for _, b := range p.stage.inputs {
-		p.stage.memory.Free(b)
+func (i *instance) unstage() {
+	for _, b := range i.stage.inputs {
+		i.stage.memory.Free(b)
 	}
-	p.stage.inputs = p.stage.inputs[:0]
-	for _, o := range p.stage.outputs {
-		p.output.Free(o.from)
+	i.stage.inputs = i.stage.inputs[:0]
+	for _, o := range i.stage.outputs {
+		i.output.Free(o.from)
 	}
-	clear(p.stage.outputs)
-	p.stage.outputs = p.stage.outputs[:0]
+	clear(i.stage.outputs)
+	i.stage.outputs = i.stage.outputs[:0]
 }
 
 // put writes the entry of a tensor, and finds it another place if the plugin cannot map it where it
 // is, or cannot write there.
-func (p *plugin) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied bool, err error) {
+func (i *instance) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied bool, err error) {
 	if len(t.Shape) > wire.MaxRank {
 		return false, fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, wire.MaxRank)
 	}
@@ -117,23 +124,23 @@ func (p *plugin) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied
 		wire.PutEntry(e, 0, 0, t)
 		return false, nil
 	}
-	r, offset, ok := p.locate(t.Data)
+	r, offset, ok := i.locate(t.Data)
 	switch {
-	case ok && !output && p.output.Has(r) &&
+	case ok && !output && i.output.Has(r) &&
 		slices.ContainsFunc(c.Out, func(out core.Tensor) bool { return shm.Overlap(t.Data, out.Data) }):
 		return false, fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated",
 			core.ErrBadCall, t.DType, t.Shape)
-	case !ok || output && !p.output.Has(r):
+	case !ok || output && !i.output.Has(r):
 		copied = true
-		b, err := p.room(t.Data, output)
+		b, err := i.room(t.Data, output)
 		if err != nil {
 			return copied, err
 		}
-		if r, offset, ok = p.locate(b); !ok {
+		if r, offset, ok = i.locate(b); !ok {
 			return copied, errors.New("transport: the memory for copies of tensors is gone")
 		}
 	}
-	if err := p.proc.share(r, p.output.Has(r)); err != nil {
+	if err := i.proc.share(r, i.output.Has(r)); err != nil {
 		return copied, err
 	}
 	wire.PutEntry(e, r.ID(), offset, t)
@@ -141,28 +148,28 @@ func (p *plugin) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied
 }
 
 // room makes a copy of an input, or room for an output, where the plugin can reach it.
-func (p *plugin) room(b []byte, output bool) ([]byte, error) {
+func (i *instance) room(b []byte, output bool) ([]byte, error) {
 	if output {
-		room, err := p.output.Alloc(len(b))
+		room, err := i.output.Alloc(len(b))
 		if err != nil {
 			return nil, fmt.Errorf("transport: room for an output: %w", err)
 		}
-		p.stage.outputs = append(p.stage.outputs, stagedOutput{b, room})
+		i.stage.outputs = append(i.stage.outputs, stagedOutput{b, room})
 		return room, nil
 	}
-	room, err := p.stage.memory.Alloc(len(b))
+	room, err := i.stage.memory.Alloc(len(b))
 	if err != nil {
 		return nil, fmt.Errorf("transport: an input lies outside shared memory; allocate it with NewMemory: %w", err)
 	}
-	p.stage.inputs = append(p.stage.inputs, room)
+	i.stage.inputs = append(i.stage.inputs, room)
 	copy(room, b)
 	return room, nil
 }
 
 // locate finds the region of a slice, if it is one that the plugin can map.
-func (p *plugin) locate(b []byte) (*shm.Region, int64, bool) {
+func (i *instance) locate(b []byte) (*shm.Region, int64, bool) {
 	r, offset, ok := shm.Locate(b)
-	if ok && p.opts.how.doorbell == nil && r.Path() == "" {
+	if ok && i.opts.how.doorbell == nil && r.Path() == "" {
 		return nil, 0, false // it has no name to be mapped by
 	}
 	return r, offset, ok

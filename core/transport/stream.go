@@ -17,6 +17,7 @@ import (
 // an eighth of the time. It is the same connection otherwise: the plugin's socket, with a
 // certificate for either side.
 type streamLink struct {
+	oneByOne
 	conn   *tls.Conn
 	number uint32 // of the latest request
 	buf    []byte // for records
@@ -73,7 +74,7 @@ func (l *streamLink) order(ctx context.Context, kind wire.Kind, text string) err
 
 func (l *streamLink) record() []byte { return l.buf }
 
-func (l *streamLink) start(n int) { _ = l.ask(wire.Call, l.buf[:n]) } // wait says what went wrong
+func (l *streamLink) start(kind wire.Kind, n int) { _ = l.ask(kind, l.buf[:n]) } // wait says what went wrong
 
 func (l *streamLink) ask(kind wire.Kind, text []byte) error {
 	if len(text) > wire.MaxRecord {

@@ -24,7 +24,7 @@ func TestAThreadThatCannotBeRestoredEnds(t *testing.T) {
 	}
 	checksum := checksumOf(t, path)
 	for thread == os.Getpid() { // the first thread is there until the program ends
-		p, err := startProcess(context.Background(), o, path, checksum)
+		p, err := startProcess(context.Background(), &instance{opts: o, path: path, checksum: checksum})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,7 +155,7 @@ func started(t *testing.T) (address net.Addr, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, sum, dir)
+	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, sum, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,16 @@ import (
 // Bells are the two that hang in the control memory: the host rings for requests, the
 // plugin for answers.
 type Bells struct {
-	request, reply, pluginAsleep, hostAsleep *uint32
-	hostTurn, pluginTurn                     *sched.Turn // as either sees them
-	mem                                      []byte
+	request, reply, pluginAsleep, hostAsleep, done *uint32
+	hostTurn, pluginTurn                           *sched.Turn // as either sees them
+	mem                                            []byte
 }
 
 // NewBells finds the bells in control memory, which both sides have mapped.
 func NewBells(mem []byte) Bells {
 	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
 	host, plugin := at(OffHostIdle), at(OffPluginIdle)
-	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep),
+	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), at(OffDone),
 		&sched.Turn{Theirs: plugin, Ours: host}, &sched.Turn{Theirs: host, Ours: plugin}, mem}
 }
 
@@ -30,8 +30,9 @@ func (b Bells) Record() []byte { return b.mem[OffRecord:] }
 // Replied is the number of the latest answer.
 func (b Bells) Replied() uint32 { return atomic.LoadUint32(b.reply) }
 
-// Ask rings for a request that is in place. The length is that of its text, 0 for a call. The thread, if it is not 0,
-// is the one that the plugin has offered: if it sleeps, it is put onto the caller's core, which the caller leaves.
+// Ask rings for a request that is in place. The length is that of its text or of its series, 0 for a call. The thread,
+// if it is not 0, is the one that the plugin has offered: if it sleeps, it is put onto the caller's core, which the
+// caller leaves.
 func (b Bells) Ask(number uint32, kind Kind, length, thread int) {
 	Order.PutUint32(b.mem[OffKind:], uint32(kind))
 	Order.PutUint32(b.mem[OffTextLength:], uint32(length))
@@ -55,6 +56,18 @@ func (b Bells) Offer() *sched.Thread {
 	return &t
 }
 
+// TakeSeries says how many calls the plugin takes in a series.
+func (b Bells) TakeSeries(most int) { Order.PutUint32(b.mem[OffSeries:], uint32(most)) }
+
+// MostCalls is the most calls that the plugin takes at once. It trusts nothing.
+func (b Bells) MostCalls() int { return int(min(max(Order.Uint32(b.mem[OffSeries:]), 1), MaxSeries)) }
+
+// SetDone says how many calls of the series that runs are done.
+func (b Bells) SetDone(n int) { atomic.StoreUint32(b.done, uint32(n)) }
+
+// Done is how many calls of the latest series are done, as the plugin says.
+func (b Bells) Done() int { return int(min(atomic.LoadUint32(b.done), MaxSeries)) }
+
 // Part has the host take no more turns with the plugin.
 func (b Bells) Part() { b.hostTurn.End() }
 
@@ -74,12 +87,13 @@ func (b Bells) AwaitRequest(old uint32, spin *Spinner, t *sched.Thread) uint32 {
 	return number
 }
 
-// Request is what the latest request asks for. A call has a record and no text.
-func (b Bells) Request() (kind Kind, text string) {
-	if kind = Kind(Order.Uint32(b.mem[OffKind:])); kind != Call {
-		text = string(b.Record()[:min(Order.Uint32(b.mem[OffTextLength:]), MaxRecord)])
+// Request is what the latest request asks for: the record of a call, those of a series, or a text.
+func (b Bells) Request() (kind Kind, body []byte) {
+	kind, body = Kind(Order.Uint32(b.mem[OffKind:])), b.Record()
+	if kind != Call {
+		body = body[:min(Order.Uint32(b.mem[OffTextLength:]), MaxRecord)]
 	}
-	return kind, text
+	return kind, body
 }
 
 // Give rings for the answer to a request.

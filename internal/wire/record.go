@@ -70,6 +70,12 @@ func ReadHeader(rec []byte) (Header, error) {
 	return h, nil
 }
 
+// SizeOf is the size of the record that begins a series. It trusts nothing.
+func SizeOf(series []byte) (int, error) {
+	h, err := ReadHeader(series)
+	return RecordSize(h.Inputs + h.Outputs), err
+}
+
 // RecordSize is the size of a record of so many tensors.
 func RecordSize(tensors int) int { return HeaderSize + tensors*EntrySize }
 

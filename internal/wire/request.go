@@ -21,6 +21,7 @@ const (
 	Bind                 // kernel=NUMBER, pass=NAME and the facts; answered with handle=NUMBER
 	Map                  // region=NUMBER, size=BYTES, writable=BOOL and path=FILE; by RPC only
 	Unmap                // region=NUMBER; by RPC only
+	Series               // the records of several calls, one behind the other; by the doorbell only
 )
 
 // Status is the outcome of a request.

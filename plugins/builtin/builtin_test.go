@@ -29,7 +29,7 @@ func scan(t *testing.T, o transport.Options, before ...core.Kernel) *core.Regist
 			t.Fatal(err)
 		}
 	}
-	if err := Add(context.Background(), reg, o.Open); err != nil {
+	if err := Add(context.Background(), reg, o.OpenBuiltIn); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -97,7 +97,9 @@ func TestAPluginThatTheProgramDoesNotHave(t *testing.T) {
 func TestABuiltInPluginThatCannotBeStartedSaysWhy(t *testing.T) {
 	lookup := func(cause error) error {
 		reg := core.NewRegistry()
-		refuse := func(context.Context, string) (core.Plugin, error) { return nil, cause }
+		refuse := func(_ context.Context, names []string) ([]core.Plugin, []error) {
+			return make([]core.Plugin, len(names)), slices.Repeat([]error{cause}, len(names))
+		}
 		if err := Add(context.Background(), reg, refuse); err != nil {
 			t.Fatal(err)
 		}

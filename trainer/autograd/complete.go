@@ -64,6 +64,9 @@ func (p *Program) marks() {
 	}
 }
 
+// isTold reports whether somebody wants to know of what an instruction completes.
+func (c *completion) isTold(in *instr) bool { return c.told != nil && len(in.completes) > 0 }
+
 // after tells of what an instruction has completed.
 func (c *completion) after(in *instr) {
 	if c.told == nil {

@@ -26,13 +26,21 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 			o.Diff += a.Count
 		}
 	}
-	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
+	step := func(in, out []core.Tensor) core.Step {
 		copy(fwd.In, in)
 		copy(fwd.Out, out)
+		return core.Step{Kernel: k, Call: fwd}
+	}
+	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
+		step(in, out)
 		if err := core.Run(ctx, k, fwd); err != nil {
 			return err
 		}
 		return checkReturned(k, fwd)
+	}
+	_, serial := k.(core.Serial)
+	if serial && !slices.ContainsFunc(o.Outputs, func(s Spec) bool { return s.DType == core.Int32 }) {
+		o.Step = step
 	}
 	if len(op.Passes()) == 1 {
 		o.Diff = 0
@@ -88,13 +96,20 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call, tokens int) *Backward {
 			}
 		}
 	}
-	b.Run = func(ctx context.Context, g *Grads) error {
+	step := func(g *Grads) core.Step {
 		for i, source := range sources {
 			bwd.In[i] = source(g)
 		}
 		for i, w := range b.Wrt {
 			bwd.Out[i], bwd.Add[i] = g.DIn[w], g.Add[w]
 		}
+		return core.Step{Kernel: k, Call: bwd}
+	}
+	if _, serial := k.(core.Serial); serial {
+		b.Step = step
+	}
+	b.Run = func(ctx context.Context, g *Grads) error {
+		step(g)
 		if g.Apart && bwd.Adds() {
 			return runApart(ctx, k, bwd)
 		}

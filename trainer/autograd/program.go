@@ -28,7 +28,8 @@ type Program struct {
 	stats  []*Stat
 
 	complete completion
-	looking  bool // for what is not finite: nothing is updated
+	steps    []core.Step // room for those of a series
+	looking  bool        // for what is not finite: nothing is updated
 }
 
 // Stat says what the instructions of one kind cost.
@@ -244,19 +245,24 @@ func (p *Program) Backward(ctx context.Context) error { return p.exec(ctx, p.tap
 
 func (p *Program) exec(ctx context.Context, tape []*instr) error {
 	start := clock.Now()
-	for _, in := range tape {
+	for len(tape) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := in.run(ctx); err != nil {
+		n, counted, err := p.next(ctx, tape)
+		now := clock.Now()
+		tape[0].stat.Time += now.Sub(start) - counted - tape[0].elsewhere
+		start = now
+		for _, in := range tape[:n] {
+			in.stat.Calls++
+			in.stat.Work = in.stat.Work.Plus(in.work)
+			p.complete.after(in)
+		}
+		tape = tape[n:]
+		if err != nil {
+			in := tape[0]
 			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, passName(in.pass, in.again), in.path, err)
 		}
-		now := clock.Now()
-		in.stat.Calls++
-		in.stat.Work = in.stat.Work.Plus(in.work)
-		in.stat.Time += now.Sub(start) - in.elsewhere
-		start = now
-		p.complete.after(in)
 	}
 	return nil
 }

@@ -69,6 +69,7 @@ type instr struct {
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func(in *instr) (run func(ctx context.Context) error)
 	run  func(ctx context.Context) error
+	step func() core.Step // the call that is all that run does, or nil
 	stat *Stat
 }
 
@@ -122,6 +123,12 @@ func newForward(s *symbol) *instr {
 		work:    s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
+			if s.op.Step != nil {
+				in.step = func() core.Step {
+					name(inT, in.in)
+					return s.op.Step(inT, outT)
+				}
+			}
 			return func(ctx context.Context) error {
 				name(inT, in.in)
 				return s.op.Forward(ctx, inT, outT)
@@ -143,6 +150,7 @@ func newAgain(in *instr) *instr {
 	for _, i := range a.Writes {
 		again.out = append(again.out, in.out[i])
 	}
+	again.step = nil
 	again.bind = func(in *instr) func(context.Context) error {
 		inT, outT := tensors(in.in), tensors(in.out)
 		return func(ctx context.Context) error { return a.Run(ctx, inT, outT) }
@@ -180,13 +188,17 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			for k := range g.Add {
 				g.Add[k] = i.addsTo(k)
 			}
-			return func(ctx context.Context) error {
+			ready := func() *Grads {
 				name(read, i.in)
 				for _, k := range i.onto {
 					g.Add[k], g.Apart = i.sums.adding, i.sums.apart
 				}
-				return b.Run(ctx, g)
+				return g
 			}
+			if b.Step != nil {
+				i.step = func() core.Step { return b.Step(ready()) }
+			}
+			return func(ctx context.Context) error { return b.Run(ctx, ready()) }
 		}}
 	if b.Parts != nil {
 		i.byParts = &byParts{*b.Parts, reads}

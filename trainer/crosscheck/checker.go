@@ -115,12 +115,31 @@ func (w *watched) Backward(ctx context.Context, c *core.Call) error {
 	return w.run(ctx, c, w.Kernel.Backward)
 }
 
+// Series implements core.Serial: what need not be compared can go with others.
+func (w *watched) Series(c *core.Call) (core.Series, core.Kernel) {
+	if _, serial := w.Kernel.(core.Serial); !serial || !w.isRight(w.use(c)) {
+		return nil, nil
+	}
+	return core.SeriesOf(w.Kernel, c)
+}
+
+// use says which one a call is.
+func (w *watched) use(c *core.Call) use {
+	return use{w.Info().Name, c.Site, c.Pass, c.Facts, c.Tokens(), c.Adds()}
+}
+
+// isRight reports whether a use was compared in this round.
+func (w *watched) isRight(u use) bool {
+	round, ok := w.checker.right[u]
+	return ok && round == w.checker.round
+}
+
 // OutputMemory implements core.OutputMemory; it is nil for a kernel that has none.
 func (w *watched) OutputMemory() core.Memory { return core.OutputsOf(w.Kernel, nil) }
 
 func (w *watched) run(ctx context.Context, c *core.Call, pass func(context.Context, *core.Call) error) error {
-	u := use{w.Info().Name, c.Site, c.Pass, c.Facts, c.Tokens(), c.Adds()}
-	if round, ok := w.checker.right[u]; ok && round == w.checker.round {
+	u := w.use(c)
+	if w.isRight(u) {
 		return pass(ctx, c)
 	}
 	// Of a call that adds, what it adds is looked at by itself, and then the sum.

@@ -1,0 +1,74 @@
+package transport
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// OpenBuiltIn starts this program once more, as the plugins of these names, with default options. It is a
+// core.BuiltInOpener.
+func OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin, []error) {
+	return Options{}.OpenBuiltIn(ctx, names)
+}
+
+var (
+	_ core.BuiltInOpener = OpenBuiltIn
+	_ core.BuiltInOpener = Options{}.OpenBuiltIn
+)
+
+// builtInName is what lists of processes show of a process that is several built-in plugins.
+const builtInName = "tune_kernels"
+
+// OpenBuiltIn starts this program once more, which must call plugin.ServeBuiltIn then, as the plugins of these
+// names. It is a core.BuiltInOpener. They share a process, so that a call of one can follow a call of another
+// without the host between them, and the memory for outputs. Should the process die in a kernel of one, the others
+// lose nothing: it is started again, and if one is given up, the others are not. Where MaxMemory or MaxCPUs
+// limits a plugin, each has a process of its own.
+func (o Options) OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin, []error) {
+	plugins, errs := make([]core.Plugin, len(names)), make([]error, len(names))
+	if o.MaxMemory > 0 || o.MaxCPUs > 0 {
+		for n, name := range names {
+			plugins[n], errs[n] = o.Open(ctx, core.BuiltIn+name)
+		}
+		return plugins, errs
+	}
+	o, err := o.ready()
+	i := &instance{opts: o, path: core.BuiltIn + builtInName}
+	if err == nil {
+		err = i.open(ctx, func(sum string) error {
+			i.names = o.allowed(names, sum, errs)
+			if len(i.names) == 0 {
+				return core.ErrUntrusted // each of them, for a reason of its own
+			}
+			return nil
+		})
+	}
+	for n, name := range names {
+		if errs[n] == nil && err != nil {
+			errs[n] = err
+		}
+		if errs[n] == nil {
+			plugins[n], errs[n] = i.admit(core.BuiltIn+name, slices.Index(i.names, name))
+		}
+	}
+	if len(i.members) == 0 && i.proc != nil {
+		i.proc.end()
+	}
+	return plugins, errs
+}
+
+// allowed returns the names of the plugins that a lock allows, and sets the errors of the others.
+func (o Options) allowed(names []string, sum string, errs []error) []string {
+	if o.Lock == nil {
+		return names
+	}
+	var all []string
+	for n, name := range names {
+		if errs[n] = o.Lock.Allow(core.BuiltIn+name, sum); errs[n] == nil {
+			all = append(all, name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,367 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	pluginside "github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/wire"
+)
+
+// chain returns calls of rms_norm of which each reads what the one before it wrote, and writes over what that one
+// read: one that has run cannot be run again. The second result is what the last is to write.
+func chain(t *testing.T, in, out core.Memory, sites ...string) (calls []*core.Call, want []byte) {
+	t.Helper()
+	for _, site := range sites {
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), in, out)
+		c.Site = site
+		if n := len(calls); n > 0 {
+			c.In[0] = calls[n-1].Out[0]
+		}
+		if n := len(calls); n > 1 {
+			c.Out[0] = calls[n-2].Out[0]
+		}
+		calls = append(calls, c)
+	}
+	x := calls[0].In[0]
+	for _, c := range calls {
+		again := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
+		again.In = slices.Clone(c.In)
+		again.In[0] = x
+		if err := core.Run(t.Context(), reference.Kernel(core.RMSNorm), again); err != nil {
+			t.Fatal(err)
+		}
+		x = again.Out[0]
+	}
+	return calls, x.Data
+}
+
+func stepsOf(k core.Kernel, calls []*core.Call) (steps []core.Step) {
+	for _, c := range calls {
+		steps = append(steps, core.Step{Kernel: k, Call: c})
+	}
+	return steps
+}
+
+// TestASeriesIsWhatItsCallsAre, whatever becomes of one of them: those before it are not run again, whose inputs are
+// gone, and those behind it are run.
+func TestASeriesIsWhatItsCallsAre(t *testing.T) {
+	for name, tt := range map[string]struct {
+		site  string
+		asked int // how often the kernel of that call ran
+		want  core.Health
+	}{
+		"all well":          {"", 0, core.Health{Calls: 7}},
+		"one dies":          {"die once", 2, core.Health{Calls: 7, Deaths: 1, Repeats: 1}},
+		"one always dies":   {"die", 3, core.Health{Calls: 7, Deaths: 3, Repeats: 2, Fallbacks: 4}},
+		"one hangs":         {"hang once", 2, core.Health{Calls: 7, Deaths: 1, Repeats: 1}},
+		"one is refused":    {"not supported", 0, core.Health{Calls: 7, Fallbacks: 1}},
+		"one says a word":   {"print", 0, core.Health{Calls: 7}},
+		"one takes a while": {"slow", 1, core.Health{Calls: 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			times := counted(t)
+			o := quiet(Options{})
+			if tt.site == "hang once" {
+				o.CallTimeout = 2 * time.Second
+			}
+			p := open(t, o)
+			calls, want := chain(t, p.host, p.output, "", "", "", tt.site, "", "", "")
+			var told [7]time.Duration
+			n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls),
+				func(i int, d time.Duration) { told[i] += d })
+			if n != 7 || err != nil {
+				t.Fatalf("%d calls, error %v", n, err)
+			}
+			if !bytes.Equal(calls[6].Out[0].Data, want) {
+				t.Error("the last output is another than one by one")
+			}
+			p.wantDeaths(t, tt.want)
+			if tt.asked > 0 && times(tt.site) < tt.asked {
+				t.Errorf("it ran %d times, want %d", times(tt.site), tt.asked)
+			}
+			if told[3] < told[0] && tt.site != "" && tt.site != "print" {
+				t.Errorf("%v of the series are the one that takes long, %v the first", told[3], told[0])
+			}
+			if h := p.norm.Health(); h.Busy > h.Waited {
+				t.Errorf("busy for %v of %v", h.Busy, h.Waited)
+			}
+		})
+	}
+}
+
+// TestTheFirstCallOfASeriesDies: what the series before it had done is not taken for this one's.
+func TestTheFirstCallOfASeriesDies(t *testing.T) {
+	counted(t)
+	p := open(t, quiet(Options{}))
+	for _, sites := range [][]string{{"", "", "", ""}, {"die once", "", "", ""}} {
+		calls, want := chain(t, p.host, p.output, sites...)
+		if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 4 || err != nil {
+			t.Fatal(n, err)
+		}
+		if !bytes.Equal(calls[3].Out[0].Data, want) {
+			t.Error("the last output is another than one by one")
+		}
+	}
+	p.wantHealth(t, core.Health{Calls: 8, Deaths: 1, Repeats: 1})
+}
+
+// TestASeriesIsOneRequest but for what has to go alone.
+func TestASeriesIsOneRequest(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	calls, _ := chain(t, p.host, p.output, "", "", "", "", "", "")
+	requests := func() int {
+		before := p.proc.link.(*doorbell).number
+		if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 6 || err != nil {
+			t.Fatal(n, err)
+		}
+		return int(p.proc.link.(*doorbell).number - before)
+	}
+	requests() // binds
+	if n := requests(); n != 1 {
+		t.Errorf("6 calls took %d requests, want 1", n)
+	}
+	calls[2].Out[1] = core.NewTensor(core.Float32, tokens) // the process cannot write there
+	if n := requests(); n != 3 {
+		t.Errorf("2 calls, one that has a copy, and 3 more took %d requests, want 3", n)
+	}
+}
+
+// TestAFailureEndsASeries: its error is that of the call, and nothing behind it has run.
+func TestAFailureEndsASeries(t *testing.T) {
+	for site, says := range map[string]string{"error": "the device is on fire", "panic": "index out of luck"} {
+		p := open(t, quiet(Options{}))
+		calls, _ := chain(t, p.host, p.output, "", site, "")
+		for i := range calls[2].Out[1].Data {
+			calls[2].Out[1].Data[i] = 0x77
+		}
+		n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil)
+		var k *core.KernelError
+		if n != 1 || !errors.As(err, &k) || k.Site != site || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: call %d, error %v", site, n, err)
+		}
+		if calls[2].Out[1].Data[0] != 0x77 {
+			t.Errorf("%s: the call behind it has run", site)
+		}
+		p.wantHealth(t, core.Health{Calls: 2})
+	}
+}
+
+// TestASeriesEndsWithItsContext: a caller that gives up does not wait for what is left.
+func TestASeriesEndsWithItsContext(t *testing.T) {
+	times := counted(t)
+	p := open(t, quiet(Options{}))
+	calls, _ := chain(t, p.host, p.output, "", "hang", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "the call", func() bool { return times("hang") == 1 })
+		cancel()
+	}()
+	if _, err := p.instance.RunSeries(ctx, stepsOf(p.norm, calls), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	p.mustForward(t, "")
+}
+
+// TestEachCallOfASeriesHasItsTime: together they take longer than one may.
+func TestEachCallOfASeriesHasItsTime(t *testing.T) {
+	counted(t)
+	o := quiet(Options{})
+	o.CallTimeout = time.Second
+	p := open(t, o)
+	calls, want := chain(t, p.host, p.output, slices.Repeat([]string{"slow"}, 15)...)
+	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 15 || err != nil {
+		t.Fatal(n, err)
+	}
+	if !bytes.Equal(calls[14].Out[0].Data, want) {
+		t.Error("the last output is another than one by one")
+	}
+	p.wantDeaths(t, core.Health{Calls: 15})
+	if h := p.norm.Health(); h.Deaths == 15 {
+		t.Error("every call was ended")
+	}
+}
+
+// TestWhatGoesAlone: calls that need something before or behind them.
+func TestWhatGoesAlone(t *testing.T) {
+	p, k, host := openAdding(t, quiet(Options{}))
+	adding, want := addingCall(t, host, p.output, "dweight")
+	first, _ := addingCall(t, host, p.output, "")
+	steps := stepsOf(k, []*core.Call{first, adding, first})
+	if n, err := p.instance.RunSeries(t.Context(), steps, nil); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	for i, x := range adding.Out {
+		if !bytes.Equal(x.Data, want.Out[i].Data) {
+			t.Errorf("output %d is another", i)
+		}
+	}
+	ids := makeCall(t, core.RMSNorm, core.Forward, normFacts(), host, p.output)
+	if !p.reaches(ids) {
+		t.Error("a call whose tensors are all shared goes alone")
+	}
+	ids.Out[1].DType = core.Int32
+	if p.reaches(ids) {
+		t.Error("indices are written where a plugin could change them behind a look")
+	}
+	portable := &kernel{plugin: &plugin{instance: &instance{opts: Options{Portable: true}}}}
+	for name, s := range map[string]core.Step{"no doorbell": {Kernel: portable, Call: ids}, "adding": steps[1]} {
+		if of, _ := core.SeriesOf(s.Kernel, s.Call); of != nil {
+			t.Errorf("%s: there is a series", name)
+		}
+	}
+	if of, kernel := core.SeriesOf(k, first); of != core.Series(p.instance) || kernel != k {
+		t.Errorf("a call is run by %v of %v", kernel, of)
+	}
+}
+
+// TestAPluginThatTakesNoSeries is called one by one.
+func TestAPluginThatTakesNoSeries(t *testing.T) {
+	t.Setenv(barePlugin, compileBare(t))
+	p := open(t, quiet(Options{}))
+	calls, want := chain(t, p.host, p.output, "", "", "")
+	if most := p.proc.link.most(); most != 1 {
+		t.Errorf("it takes %d calls at once", most)
+	}
+	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	if !bytes.Equal(calls[2].Out[0].Data, want) {
+		t.Error("the last output is another than one by one")
+	}
+}
+
+// serveTwo is a program with two plugins built in.
+func serveTwo() {
+	names, asked := pluginside.BuiltIn()
+	if !asked {
+		os.Exit(9)
+	}
+	var offers []pluginside.Offer
+	for _, name := range names {
+		op := map[string]core.Op{"norms": core.RMSNorm, "experts": core.MoEExperts, "ropes": core.RoPE}[name]
+		offers = append(offers, pluginside.Offer{Name: name, Version: "1",
+			Kernels: []core.Kernel{renamed{reference.Kernel(op), name}}})
+	}
+	pluginside.ServeBuiltIn(offers...)
+}
+
+type renamed struct {
+	core.Kernel
+	name string
+}
+
+func (r renamed) Info() core.Info {
+	i := r.Kernel.Info()
+	i.Name, i.Version = r.name, "1"
+	return i
+}
+
+func (r renamed) Forward(ctx context.Context, c *core.Call) error {
+	if err := behave(c); err != nil {
+		return err
+	}
+	return r.Kernel.Forward(ctx, c)
+}
+
+// TestBuiltInPluginsShareAProcess and nothing else: what becomes of one is not the others' affair.
+func TestBuiltInPluginsShareAProcess(t *testing.T) {
+	counted(t)
+	o := quiet(Options{})
+	o.Env = append(o.Env, builtInRole+"=1")
+	names := []string{"experts", "norms", "ropes"}
+	opened, errs := o.OpenBuiltIn(t.Context(), names)
+	host, err := o.NewMemory("host", 1<<24)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		t.Fatal(err)
+	}
+	var plugins []*plugin
+	for i, p := range opened {
+		plugins = append(plugins, p.(*plugin))
+		if m := p.Manifest(); m.Name != names[i] || m.Path != core.BuiltIn+names[i] || len(m.Kernels) != 1 {
+			t.Errorf("plugin %d is %+v", i, m)
+		}
+	}
+	norms := plugins[1]
+	if norms.instance != plugins[0].instance || norms.proc == nil {
+		t.Fatal("they do not share a process")
+	}
+	forward := func(site string) {
+		t.Helper()
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), host, norms.output)
+		c.Site = site
+		if err := norms.kernels[0].Forward(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+	}
+	forward("")
+	plugins[0].Rest()
+	plugins[2].Rest()
+	if norms.proc == nil {
+		t.Error("the process ended although one needs it")
+	}
+	norms.Rest()
+	if norms.proc != nil {
+		t.Error("the process did not end when nobody needs it")
+	}
+	forward("")
+	forward("die") // three times, and is given up
+	experts := makeCall(t, core.MoEExperts, core.Forward, moeFacts(4), host, plugins[0].output)
+	if err := plugins[0].kernels[0].Forward(t.Context(), experts); err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, experts)
+	for i, want := range []core.Health{{Calls: 1}, {Calls: 3, Deaths: 3, Repeats: 2, Fallbacks: 1}, {}} {
+		h := plugins[i].kernels[0].Health()
+		h.LastError, h.Waited, h.Busy = "", 0, 0
+		if h != want {
+			t.Errorf("%s: health %+v, want %+v", names[i], h, want)
+		}
+	}
+	if norms.proc == nil {
+		t.Error("the process ended although one needs it")
+	}
+	for _, p := range []io.Closer{opened[0], opened[1], opened[0], opened[2], host} {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if norms.proc != nil || norms.lost == nil {
+		t.Errorf("there is a process when all are closed, and what was given up was so for %v", norms.lost)
+	}
+}
+
+// builtInRole makes the test binary a program that has plugins built in.
+const builtInRole = "TUNE_TEST_BUILT_IN"
+
+// TestASeriesTrustsNoPlugin that claims what cannot be.
+func TestASeriesTrustsNoPlugin(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	bell := p.proc.link.(*doorbell)
+	const most = wire.MaxSeries
+	for claims, want := range map[uint32]int{0: 1, 1: 1, 7: 7, most + 1: most, 1 << 31: most} {
+		wire.Order.PutUint32(bell.control.Bytes()[wire.OffSeries:], claims)
+		if got := bell.most(); got != want {
+			t.Errorf("of one that takes %d calls: %d, want %d", claims, got, want)
+		}
+	}
+	steps := make([]core.Step, 3)
+	for i := range steps {
+		steps[i].Kernel = p.norm
+	}
+	busy := []time.Duration{time.Hour, time.Millisecond, time.Minute}
+	p.account(steps, busy, time.Second)
+	if h := p.norm.Health(); h.Busy != time.Second || h.Waited != time.Second || h.Calls != 3 {
+		t.Errorf("it claims hours of a second: %+v", h)
+	}
+}
