@@ -12,9 +12,10 @@ import (
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-// readyCalls bounds the calls after which a plugin gives back the memory that it has needed to start, to bind and to
-// verify: each that is a power of two, as kernels are bound and verified among the first ones.
-const readyCalls = 1 << 10
+// isReady reports whether a plugin is to give back the memory that it has needed to start, to bind and to verify, as
+// it does among its first requests: behind the 16th, and twice more. It takes some milliseconds, and processes of a
+// few requests are many.
+func isReady(requests uint32) bool { return requests == 16 || requests == 128 || requests == 1024 }
 
 // answerDoorbell answers whatever is rung for, for as long as the process lives.
 func answerDoorbell(s *server) error {
@@ -31,7 +32,7 @@ func answerDoorbell(s *server) error {
 	bells.TakeSeries(wire.MaxSeries)
 	thread := bells.Offer()
 	s.greet("unix", "-", wire.GreetDoorbell, "")
-	for calls, number := uint32(1), bells.Replied(); ; calls++ {
+	for requests, number := uint32(1), bells.Replied(); ; requests++ {
 		number = bells.AwaitRequest(number, spinner, thread)
 		var a wire.Answer
 		switch kind, body := bells.Request(); kind {
@@ -43,7 +44,7 @@ func answerDoorbell(s *server) error {
 			a = s.asked(kind, string(body))
 		}
 		bells.Give(number, a)
-		if calls <= readyCalls && calls&(calls-1) == 0 {
+		if isReady(requests) {
 			memory.GiveBack()
 		}
 	}

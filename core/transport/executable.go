@@ -25,6 +25,7 @@ type executable struct {
 	own  bool   // it is this program, which nobody can write to while it runs: where the system can tell
 	abs  string // the same, from the root
 	run  string // what to start: the open file where the system can, else the path
+	sum  string // its checksum, once it is known
 }
 
 // openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
@@ -122,12 +123,16 @@ func Executable(path string) (string, error) {
 
 // checksum returns the SHA-256 of the file, hexadecimal.
 func (e *executable) checksum() (string, error) {
-	if sum := self.Checksum(); e.own && sum != "" {
-		return sum, nil
+	if e.own {
+		e.sum = self.Checksum()
+	}
+	if e.sum != "" {
+		return e.sum, nil
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(e, 0, 1<<62)); err != nil {
 		return "", fmt.Errorf("transport: read plugin: %w", err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	e.sum = hex.EncodeToString(h.Sum(nil))
+	return e.sum, nil
 }

@@ -47,8 +47,13 @@ func unwritten(smaps io.Reader, file string) []mapping {
 	var all []mapping
 	ours := false // the last of all is the mapping that the lines are about
 	for lines := bufio.NewScanner(smaps); lines.Scan(); {
-		// "from-to rwxp offset device inode path", then "Name: n kB" or "Name: ...", see proc(5).
-		f := strings.Fields(lines.Text())
+		// "from-to rwxp offset device inode path", then "Name: n kB" or "Name: ...", see proc(5): two dozen of these.
+		line := lines.Text()
+		if name, _, ok := strings.Cut(line, ":"); ok && name != "Anonymous" && name != "Swap" &&
+			!strings.Contains(name, " ") {
+			continue
+		}
+		f := strings.Fields(line)
 		if len(f) < 2 {
 			continue
 		}
