@@ -33,6 +33,21 @@ func (r *Report) Restore() error {
 	return errors.Join(errs...)
 }
 
+// Processes is how many processes the kernels at sites run in. Those of one process share the memory for outputs; one that
+// has no such memory is linked into the program.
+func (r *Report) Processes() int {
+	all := map[Memory]bool{}
+	for _, a := range r.Actions {
+		if a.Kernel == nil {
+			continue
+		}
+		if m := OutputsOf(a.Kernel, nil); m != nil {
+			all[m] = true
+		}
+	}
+	return len(all)
+}
+
 // Applied counts the sites that hold each kernel, by name.
 func (r *Report) Applied() map[string]int {
 	n := map[string]int{}

@@ -15,8 +15,9 @@ type Step struct {
 // waits for their caller in between.
 type Series interface {
 	// RunSeries does what Run of one step after the other does, up to the first that fails, whose place
-	// it returns with the error. Outputs of a call may be inputs of calls behind it. Took, unless it is nil, is told
-	// how long each took: all of them together as long as RunSeries.
+	// it returns with the error; without one, it returns how many there are. Each step has a Call of its own. Outputs of a
+	// call may be inputs of calls behind it. Took, unless it is nil, is told how long each took: all of them together
+	// as long as RunSeries.
 	RunSeries(ctx context.Context, steps []Step, took func(i int, d time.Duration)) (failed int, err error)
 }
 

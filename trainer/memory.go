@@ -67,15 +67,15 @@ func (c Config) checkWeights(m *models.Model) error {
 	return enough(need, memory.Available(), 0)
 }
 
-// Forecast returns what to forecast of the run, with held-out rows or without, and kernels of so many plugins. How much
+// Forecast returns what to forecast of the run, with held-out rows or without, and kernels in so many processes. How much
 // memory is free, which kernels keep packed weights in, it leaves open.
-func (c Config) Forecast(held bool, plugins int) forecast.Run {
+func (c Config) Forecast(held bool, processes int) forecast.Run {
 	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq,
 		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointParts: c.CheckpointParts,
 		Evaluates: held && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy, Answers: c.Answers(),
 		Refers: c.refers(), Compares: c.CheckEvery > 0,
 		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves() && held && !c.Checkpoints.NoEval,
-		Plugins:   plugins, Threads: c.Threads, MaxKept: c.MaxKept}
+		Processes: processes, Threads: c.Threads, MaxKept: c.MaxKept}
 }
 
 // refers reports whether a run has to ask the reference, before its first step. A file of what it gave before is taken
@@ -95,7 +95,7 @@ func (r *session) checkMemory() error {
 	if c.Force {
 		return nil
 	}
-	run := c.Forecast(rowsIn(j.Eval) > 0, len(r.sum.Report.Applied()))
+	run := c.Forecast(rowsIn(j.Eval) > 0, r.sum.Report.Processes())
 	run.Batch, run.Accumulate, run.Lengths = r.batch, r.accumulate, r.lengths
 	if j.World.Size() == 1 { // of the batches of several ranks, each has a part
 		var err error

@@ -42,6 +42,9 @@ func (a *app) kernelsInspectCommand() *Command {
 			return p.missing(args[0], err)
 		}
 		i.Rights = p.rights()
+		if strings.HasPrefix(i.Path, core.BuiltIn) && p.memory.bytes == 0 && p.cpus == 0 {
+			i.Rights.Writes = "the memory of the outputs of all plugins that are built in, which share a process"
+		}
 		if asJSON {
 			return a.writeJSON(i)
 		}

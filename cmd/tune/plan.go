@@ -193,7 +193,7 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 // as many lengths as there can be.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
 	held := c.Data.EvalSize == nil || *c.Data.EvalSize > 0 || len(c.Data.Eval) > 0
-	r := c.Forecast(held, len(placed.Applied()))
+	r := c.Forecast(held, placed.Processes())
 	if c.Data.NoPacking {
 		r.Lengths = slices.Repeat([]int{c.Seq}, data.MostLengths-1)
 	}

@@ -59,7 +59,7 @@ func (p *runPlan) lookForLess(s *smaller, m *models.Model) error {
 			return err
 		}
 		r := p.run
-		r.Plugins = len(report.Applied())
+		r.Processes = report.Processes()
 		if fits, err := p.cut(s, m, r, c.flags); fits || err != nil {
 			return err
 		}

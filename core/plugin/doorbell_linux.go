@@ -39,7 +39,7 @@ func answerDoorbell(s *server) error {
 		case wire.Call:
 			a = s.called(context.Background(), body)
 		case wire.Series:
-			a = s.series(context.Background(), body, bells.SetDone)
+			a = s.series(context.Background(), body, bells)
 		default:
 			a = s.asked(kind, string(body))
 		}

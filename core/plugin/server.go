@@ -104,23 +104,36 @@ func (s *server) called(ctx context.Context, rec []byte) wire.Answer {
 	return a
 }
 
+// progress is how a series and its host know of each other.
+type progress interface {
+	SetDone(n int)
+	IsStopped() bool
+}
+
+// errStopped is the answer to a host that does not want the rest of a series.
+var errStopped = errors.New("the host has stopped the series")
+
 // series runs the calls of the records, one behind the other, until one fails, and says after each how many are done.
-// The text of an answer that is OK has the nanoseconds that each kernel ran, in 8 bytes.
-func (s *server) series(ctx context.Context, records []byte, done func(n int)) wire.Answer {
+// The text of an answer that is OK has the nanoseconds that each kernel ran, in 8 bytes; any other has the time of
+// those that are done.
+func (s *server) series(ctx context.Context, records []byte, p progress) wire.Answer {
 	var all wire.Answer
 	var each []byte
 	for n := 1; len(records) > 0; n++ {
 		size, err := wire.SizeOf(records)
-		if err != nil {
-			return wire.Outcome(err)
+		if p.IsStopped() {
+			err = errStopped
 		}
-		a := s.called(ctx, records[:size])
-		all.Busy += a.Busy
+		a := wire.Outcome(err)
+		if err == nil {
+			a = s.called(ctx, records[:size])
+		}
 		if a.Status != wire.OK {
 			a.Busy = all.Busy
 			return a
 		}
-		done(n)
+		p.SetDone(n)
+		all.Busy += a.Busy
 		each = wire.Order.AppendUint64(each, uint64(a.Busy))
 		records = records[size:]
 	}

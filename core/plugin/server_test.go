@@ -103,6 +103,12 @@ func TestServerTrustsNoRecord(t *testing.T) {
 	}
 }
 
+// told is a host that is told how many calls are done, and stops the series after three.
+type told []int
+
+func (p *told) SetDone(n int)   { *p = append(*p, n) }
+func (p *told) IsStopped() bool { return len(*p) == 3 }
+
 // TestSeries runs the records up to one that is spoiled, and says each time how many are done.
 func TestSeries(t *testing.T) {
 	spoiled := testRecord()
@@ -120,11 +126,11 @@ func TestSeries(t *testing.T) {
 		"the last is cut":   {[][]byte{testRecord(), testRecord()[:wire.HeaderSize+7]}, 1, wire.BadCall},
 		"it says too much":  {[][]byte{testRecord(), endless}, 1, wire.BadCall},
 		"a few bytes alone": {[][]byte{{1, 2, 3}}, 0, wire.BadCall},
+		"it is stopped":     {slices.Repeat([][]byte{testRecord()}, 5), 3, wire.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []int
-			a := testServer(t).series(t.Context(), slices.Concat(tt.records...),
-				func(n int) { told = append(told, n) })
+			var told told
+			a := testServer(t).series(t.Context(), slices.Concat(tt.records...), &told)
 			if a.Status != tt.status || len(told) != tt.done || tt.done > 0 && told[tt.done-1] != tt.done {
 				t.Errorf("%v %q, told %v, want %v and %d", a.Status, a.Text, told, tt.status, tt.done)
 			}

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -29,13 +30,15 @@ const builtInName = "tune_kernels"
 func (o Options) OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin, []error) {
 	plugins, errs := make([]core.Plugin, len(names)), make([]error, len(names))
 	if o.MaxMemory > 0 || o.MaxCPUs > 0 {
+		var wg sync.WaitGroup
 		for n, name := range names {
-			plugins[n], errs[n] = o.Open(ctx, core.BuiltIn+name)
+			wg.Go(func() { plugins[n], errs[n] = o.Open(ctx, core.BuiltIn+name) })
 		}
+		wg.Wait()
 		return plugins, errs
 	}
 	o, err := o.ready()
-	i := &instance{opts: o, path: core.BuiltIn + builtInName}
+	i := newInstance(o, core.BuiltIn+builtInName)
 	if err == nil {
 		err = i.open(ctx, func(sum string) error {
 			i.names = o.allowed(names, sum, errs)

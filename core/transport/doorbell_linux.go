@@ -75,12 +75,14 @@ func (d *doorbell) start(kind wire.Kind, n int) {
 	if kind == wire.Call {
 		n = 0
 	} else {
-		d.SetDone(0) // the plugin may die before it does anything
+		d.BeginSeries() // the plugin may die before it does anything
 	}
 	d.send(kind, n, thread)
 }
 
 func (d *doorbell) most() int { return d.MostCalls() }
+
+func (d *doorbell) stop() { d.StopSeries() }
 
 func (d *doorbell) finished() int {
 	if d.control.Closed() {

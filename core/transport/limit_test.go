@@ -45,7 +45,7 @@ func TestACallIsWaitedForUpToItsLimit(t *testing.T) {
 		p.proc.opts.CallTimeout = time.Millisecond
 		asked := 0
 		limit := func() time.Duration { asked++; return time.Hour }
-		a, err := p.proc.call(t.Context(), wire.Call, wire.RecordSize(len(c.In)+len(c.Out)), limit, func(time.Duration) {})
+		a, err := p.proc.call(t.Context(), 1, wire.RecordSize(len(c.In)+len(c.Out)), limit, func(time.Duration) {})
 		if err == nil {
 			err = statusError(a)
 		}

@@ -25,6 +25,8 @@ type link interface {
 	start(kind wire.Kind, n int)
 	// most is how many calls a series may have: 1 where there are none.
 	most() int
+	// stop has no call of the series begin any more.
+	stop()
 	// finished is how many calls of the latest series are done, as the plugin says; also once the link is closed.
 	finished() int
 	// ask hands over a request other than a call.
@@ -50,6 +52,8 @@ var errUnasked = errors.New("it answered without being asked")
 type oneByOne struct{}
 
 func (oneByOne) most() int { return 1 }
+
+func (oneByOne) stop() {}
 
 func (oneByOne) finished() int { return 0 }
 

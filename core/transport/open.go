@@ -35,7 +35,7 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{opts: o, path: path}
+	i := newInstance(o, path)
 	if name, builtIn := strings.CutPrefix(path, core.BuiltIn); builtIn {
 		i.names = []string{name}
 	}
@@ -64,6 +64,10 @@ func (o Options) ready() (Options, error) {
 		shm.Sweep()
 	}
 	return o, err
+}
+
+func newInstance(o Options, path string) *instance {
+	return &instance{opts: o, path: path, alone: map[binding]bool{}}
 }
 
 // open starts the executable of an instance, if its checksum is allowed.

@@ -44,8 +44,8 @@ type Options struct {
 	Portable bool
 	// Strict makes errors of what would fall back to the reference.
 	Strict bool
-	// OutputSize is the most that a plugin's outputs may take, in bytes; 0 means the
-	// memory of the machine.
+	// OutputSize is the most that the outputs of a plugin, or of those that share a process, may take, in bytes; 0
+	// means the memory of the machine.
 	OutputSize int64
 	// Lock lists the plugins that may be started; nil means every one that nobody but the
 	// user and root could have written. See package trust.
@@ -58,7 +58,7 @@ type Options struct {
 	// does not get it, and mostly dies of that. It works on Linux only, as does MaxCPUs: elsewhere
 	// no plugin can be opened with a limit.
 	MaxMemory int64
-	// MaxKept limits what the kernels of a plugin keep of their inputs from call to call, in bytes, such as
+	// MaxKept limits what the kernels of a process keep of their inputs from call to call, in bytes, such as
 	// a weight that is not trained in the form that products want; 0 means an eighth of the machine's
 	// memory, and a negative number nothing. It is never more than half of MaxMemory. See package keep.
 	MaxKept int64

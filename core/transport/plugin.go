@@ -23,6 +23,7 @@ type instance struct {
 	mu    sync.Mutex // held during a call: a process runs one at a time
 	proc  *process   // nil while there is none
 	stage staging
+	alone map[binding]bool // of what the process has died when it was bound for a series
 }
 
 // plugin is one of those that an instance is.

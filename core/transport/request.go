@@ -95,13 +95,17 @@ const waitSlice = sched.Slice
 // process is stopped: until then it may be writing outputs.
 const cancelGrace = 200 * time.Millisecond
 
-// call runs the first n bytes of the link's record: a call, or a series of them. An error says that there is no
+// call runs the first n bytes of the link's record: a call, or a series of so many. An error says that there is no
 // answer: the process died, was stopped for exceeding the deadline, or ctx is done. Slow
 // is told now and then how long an answer has been waited for, and limit, which is asked only when
 // Options.CallTimeout is over, says how long this call may take. Both are about the call of a
 // series that runs.
-func (p *process) call(ctx context.Context, kind wire.Kind, n int, limit func() time.Duration,
+func (p *process) call(ctx context.Context, calls, n int, limit func() time.Duration,
 	slow func(waited time.Duration)) (answer, error) {
+	kind := wire.Call
+	if calls > 1 {
+		kind = wire.Series
+	}
 	p.link.start(kind, n)
 	start, next := time.Now(), slowAfter
 	most := p.opts.CallTimeout
@@ -124,11 +128,12 @@ func (p *process) call(ctx context.Context, kind wire.Kind, n int, limit func() 
 		now := time.Now()
 		if !given && ctx.Err() != nil {
 			given = true
+			p.link.stop()
 			if d := now.Add(p.opts.cancelGrace); d.Before(deadline) {
 				deadline = d
 			}
 		}
-		if d := p.link.finished(); kind == wire.Series && !given && d != done {
+		if d := min(p.link.finished(), calls); kind == wire.Series && !given && d > done {
 			done = d
 			start, next, most = now, slowAfter, p.opts.CallTimeout
 			deadline = start.Add(most)

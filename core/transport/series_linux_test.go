@@ -45,6 +45,20 @@ func chain(t *testing.T, in, out core.Memory, sites ...string) (calls []*core.Ca
 	return calls, x.Data
 }
 
+// openForSeries is open where there is a doorbell, without which no calls go in series.
+func openForSeries(t *testing.T, o Options) opened {
+	t.Helper()
+	needDoorbell(t)
+	return open(t, o)
+}
+
+func needDoorbell(t *testing.T) {
+	t.Helper()
+	if err := nativeLacks(); err != nil || (Options{}).withDefaults().Portable {
+		t.Skip("no doorbell: ", err)
+	}
+}
+
 func stepsOf(k core.Kernel, calls []*core.Call) (steps []core.Step) {
 	for _, c := range calls {
 		steps = append(steps, core.Step{Kernel: k, Call: c})
@@ -74,7 +88,7 @@ func TestASeriesIsWhatItsCallsAre(t *testing.T) {
 			if tt.site == "hang once" {
 				o.CallTimeout = 2 * time.Second
 			}
-			p := open(t, o)
+			p := openForSeries(t, o)
 			calls, want := chain(t, p.host, p.output, "", "", "", tt.site, "", "", "")
 			var told [7]time.Duration
 			n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls),
@@ -89,8 +103,8 @@ func TestASeriesIsWhatItsCallsAre(t *testing.T) {
 			if tt.asked > 0 && times(tt.site) < tt.asked {
 				t.Errorf("it ran %d times, want %d", times(tt.site), tt.asked)
 			}
-			if told[3] < told[0] && tt.site != "" && tt.site != "print" {
-				t.Errorf("%v of the series are the one that takes long, %v the first", told[3], told[0])
+			if all := told[0] + told[1] + told[2] + told[4] + told[5] + told[6]; tt.asked > 0 && told[3] < all {
+				t.Errorf("%v of the series are the one that takes long, %v all others", told[3], all)
 			}
 			if h := p.norm.Health(); h.Busy > h.Waited {
 				t.Errorf("busy for %v of %v", h.Busy, h.Waited)
@@ -102,7 +116,7 @@ func TestASeriesIsWhatItsCallsAre(t *testing.T) {
 // TestTheFirstCallOfASeriesDies: what the series before it had done is not taken for this one's.
 func TestTheFirstCallOfASeriesDies(t *testing.T) {
 	counted(t)
-	p := open(t, quiet(Options{}))
+	p := openForSeries(t, quiet(Options{}))
 	for _, sites := range [][]string{{"", "", "", ""}, {"die once", "", "", ""}} {
 		calls, want := chain(t, p.host, p.output, sites...)
 		if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 4 || err != nil {
@@ -117,7 +131,7 @@ func TestTheFirstCallOfASeriesDies(t *testing.T) {
 
 // TestASeriesIsOneRequest but for what has to go alone.
 func TestASeriesIsOneRequest(t *testing.T) {
-	p := open(t, quiet(Options{}))
+	p := openForSeries(t, quiet(Options{}))
 	calls, _ := chain(t, p.host, p.output, "", "", "", "", "", "")
 	requests := func() int {
 		before := p.proc.link.(*doorbell).number
@@ -139,7 +153,7 @@ func TestASeriesIsOneRequest(t *testing.T) {
 // TestAFailureEndsASeries: its error is that of the call, and nothing behind it has run.
 func TestAFailureEndsASeries(t *testing.T) {
 	for site, says := range map[string]string{"error": "the device is on fire", "panic": "index out of luck"} {
-		p := open(t, quiet(Options{}))
+		p := openForSeries(t, quiet(Options{}))
 		calls, _ := chain(t, p.host, p.output, "", site, "")
 		for i := range calls[2].Out[1].Data {
 			calls[2].Out[1].Data[i] = 0x77
@@ -159,7 +173,7 @@ func TestAFailureEndsASeries(t *testing.T) {
 // TestASeriesEndsWithItsContext: a caller that gives up does not wait for what is left.
 func TestASeriesEndsWithItsContext(t *testing.T) {
 	times := counted(t)
-	p := open(t, quiet(Options{}))
+	p := openForSeries(t, quiet(Options{}))
 	calls, _ := chain(t, p.host, p.output, "", "hang", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -177,7 +191,7 @@ func TestEachCallOfASeriesHasItsTime(t *testing.T) {
 	counted(t)
 	o := quiet(Options{})
 	o.CallTimeout = time.Second
-	p := open(t, o)
+	p := openForSeries(t, o)
 	calls, want := chain(t, p.host, p.output, slices.Repeat([]string{"slow"}, 15)...)
 	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 15 || err != nil {
 		t.Fatal(n, err)
@@ -193,6 +207,7 @@ func TestEachCallOfASeriesHasItsTime(t *testing.T) {
 
 // TestWhatGoesAlone: calls that need something before or behind them.
 func TestWhatGoesAlone(t *testing.T) {
+	needDoorbell(t)
 	p, k, host := openAdding(t, quiet(Options{}))
 	adding, want := addingCall(t, host, p.output, "dweight")
 	first, _ := addingCall(t, host, p.output, "")
@@ -227,7 +242,7 @@ func TestWhatGoesAlone(t *testing.T) {
 // TestAPluginThatTakesNoSeries is called one by one.
 func TestAPluginThatTakesNoSeries(t *testing.T) {
 	t.Setenv(barePlugin, compileBare(t))
-	p := open(t, quiet(Options{}))
+	p := openForSeries(t, quiet(Options{}))
 	calls, want := chain(t, p.host, p.output, "", "", "")
 	if most := p.proc.link.most(); most != 1 {
 		t.Errorf("it takes %d calls at once", most)
@@ -321,7 +336,11 @@ func TestBuiltInPluginsShareAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantReference(t, experts)
-	for i, want := range []core.Health{{Calls: 1}, {Calls: 3, Deaths: 3, Repeats: 2, Fallbacks: 1}, {}} {
+	calls, _ := chain(t, host, norms.output, "", "", "")
+	if n, err := norms.RunSeries(t.Context(), stepsOf(norms.kernels[0], calls), nil); n != 3 || err != nil {
+		t.Error(n, err) // by the reference, although there is a process
+	}
+	for i, want := range []core.Health{{Calls: 1}, {Calls: 6, Deaths: 3, Repeats: 2, Fallbacks: 4}, {}} {
 		h := plugins[i].kernels[0].Health()
 		h.LastError, h.Waited, h.Busy = "", 0, 0
 		if h != want {
@@ -344,9 +363,26 @@ func TestBuiltInPluginsShareAProcess(t *testing.T) {
 // builtInRole makes the test binary a program that has plugins built in.
 const builtInRole = "TUNE_TEST_BUILT_IN"
 
+// TestALimitedBuiltInPluginHasItsOwnProcess: the limit is about one plugin.
+func TestALimitedBuiltInPluginHasItsOwnProcess(t *testing.T) {
+	o := quiet(Options{MaxMemory: 1 << 30})
+	o.Env = append(o.Env, builtInRole+"=1")
+	opened, errs := o.OpenBuiltIn(t.Context(), []string{"experts", "norms"})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	first, second := opened[0].(*plugin), opened[1].(*plugin)
+	if first.instance == second.instance || first.kernels[0].number != 0 || second.kernels[0].number != 0 {
+		t.Error("they share a process")
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestASeriesTrustsNoPlugin that claims what cannot be.
 func TestASeriesTrustsNoPlugin(t *testing.T) {
-	p := open(t, quiet(Options{}))
+	p := openForSeries(t, quiet(Options{}))
 	bell := p.proc.link.(*doorbell)
 	const most = wire.MaxSeries
 	for claims, want := range map[uint32]int{0: 1, 1: 1, 7: 7, most + 1: most, 1 << 31: most} {
@@ -359,9 +395,113 @@ func TestASeriesTrustsNoPlugin(t *testing.T) {
 	for i := range steps {
 		steps[i].Kernel = p.norm
 	}
-	busy := []time.Duration{time.Hour, time.Millisecond, time.Minute}
-	p.account(steps, busy, time.Second)
-	if h := p.norm.Health(); h.Busy != time.Second || h.Waited != time.Second || h.Calls != 3 {
-		t.Errorf("it claims hours of a second: %+v", h)
+	var text []byte
+	for _, d := range []time.Duration{time.Hour, time.Millisecond, -1} {
+		text = wire.Order.AppendUint64(text, uint64(d))
+	}
+	for name, a := range map[string]wire.Answer{
+		"times":             {Text: string(text)},
+		"a word":            {Text: "done", Busy: time.Hour},
+		"of one that fails": {Status: wire.Failed, Text: string(text), Busy: 1 << 62},
+	} {
+		before := p.norm.Health()
+		busy := p.account(steps, answer{Answer: a}, time.Second)
+		after := p.norm.Health()
+		if len(busy) != 3 || after.Busy-before.Busy != time.Second || after.Waited-before.Waited != time.Second ||
+			after.Calls != before.Calls+3 {
+			t.Errorf("%s: it claims hours of a second: %v, %+v", name, busy, after)
+		}
+	}
+}
+
+// TestAPluginThatClaimsProgressIsEnded all the same, as it may go on with that for ever.
+func TestAPluginThatClaimsProgressIsEnded(t *testing.T) {
+	counted(t)
+	o := quiet(Options{})
+	o.CallTimeout = 50 * time.Millisecond
+	p := openForSeries(t, o)
+	for range 2 {
+		calls, want := chain(t, p.host, p.output, "", "hang once", "")
+		if p.proc != nil {
+			p.proc.link = &claiming{doorbell: p.proc.link.(*doorbell)}
+		}
+		if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		if !bytes.Equal(calls[2].Out[0].Data, want) {
+			t.Error("the last output is another than one by one")
+		}
+	}
+	if h := p.norm.Health(); h.Deaths == 0 {
+		t.Error("what hung was not ended")
+	}
+}
+
+// claiming is the doorbell of a plugin that says now this and now that of what is done, until it is asked no more.
+type claiming struct {
+	*doorbell
+	asked int
+}
+
+func (c *claiming) finished() int {
+	if c.control.Closed() {
+		return c.doorbell.finished()
+	}
+	c.asked++
+	return c.asked % 2
+}
+
+// TestAPluginThatDiesWhenItIsBound for a series is dealt with as one that is alone, and its neighbours are not blamed.
+func TestAPluginThatDiesWhenItIsBound(t *testing.T) {
+	needDoorbell(t)
+	p := openRole(t, "dies_in_bind", quiet(Options{Env: []string{countDir + "=" + t.TempDir()}}))
+	host, err := quiet(Options{}).NewMemory("host", 1<<24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close() })
+	calls, want := chain(t, host, p.output, "", "", "")
+	for _, c := range calls {
+		for _, x := range append(slices.Clone(c.In), c.Out...) {
+			r, _, _ := p.locate(x.Data)
+			if err := p.proc.share(r, p.output.Has(r)); err != nil { // nothing is in the way of a series but binding
+				t.Fatal(err)
+			}
+		}
+	}
+	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	if !bytes.Equal(calls[2].Out[0].Data, want) {
+		t.Error("the last output is another than the reference's")
+	}
+	p.wantHealth(t, core.Health{Calls: 3, Deaths: 4, Repeats: 2, Fallbacks: 3})
+}
+
+// TestACancelledSeriesKeepsItsProcess: it ends behind the call that runs.
+func TestACancelledSeriesKeepsItsProcess(t *testing.T) {
+	times := counted(t)
+	o := quiet(Options{})
+	o.cancelGrace = time.Minute
+	p := openForSeries(t, o)
+	calls, _ := chain(t, p.host, p.output, slices.Repeat([]string{"slow"}, 20)...)
+	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 20 || err != nil {
+		t.Fatal(n, err) // binds, and maps
+	}
+	pid, before := p.pid(), times("slow")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "a call", func() bool { return times("slow") > before })
+		cancel()
+	}()
+	if _, err := p.instance.RunSeries(ctx, stepsOf(p.norm, calls), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if ran := times("slow") - before; ran == 20 {
+		t.Error("the whole series has run")
+	}
+	p.mustForward(t, "")
+	if p.pid() != pid {
+		t.Error("the process was ended")
 	}
 }

@@ -40,7 +40,7 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 		return copies, err
 	}
 	limit := func() time.Duration { return p.opts.limit(c.Work()) }
-	a, err := p.proc.call(ctx, wire.Call, wire.RecordSize(len(c.In)+len(c.Out)), limit,
+	a, err := p.proc.call(ctx, 1, wire.RecordSize(len(c.In)+len(c.Out)), limit,
 		func(waited time.Duration) { p.sayWaiting(c, waited, limit()) })
 	if err == nil {
 		err = statusError(a)

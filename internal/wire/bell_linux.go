@@ -11,16 +11,16 @@ import (
 // Bells are the two that hang in the control memory: the host rings for requests, the
 // plugin for answers.
 type Bells struct {
-	request, reply, pluginAsleep, hostAsleep, done *uint32
-	hostTurn, pluginTurn                           *sched.Turn // as either sees them
-	mem                                            []byte
+	request, reply, pluginAsleep, hostAsleep, done, stop *uint32
+	hostTurn, pluginTurn                                 *sched.Turn // as either sees them
+	mem                                                  []byte
 }
 
 // NewBells finds the bells in control memory, which both sides have mapped.
 func NewBells(mem []byte) Bells {
 	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
 	host, plugin := at(OffHostIdle), at(OffPluginIdle)
-	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), at(OffDone),
+	return Bells{at(OffRequest), at(OffReply), at(OffPluginAsleep), at(OffHostAsleep), at(OffDone), at(OffStop),
 		&sched.Turn{Theirs: plugin, Ours: host}, &sched.Turn{Theirs: host, Ours: plugin}, mem}
 }
 
@@ -61,6 +61,18 @@ func (b Bells) TakeSeries(most int) { Order.PutUint32(b.mem[OffSeries:], uint32(
 
 // MostCalls is the most calls that the plugin takes at once. It trusts nothing.
 func (b Bells) MostCalls() int { return int(min(max(Order.Uint32(b.mem[OffSeries:]), 1), MaxSeries)) }
+
+// BeginSeries has nothing done of the next series, and nobody stop it.
+func (b Bells) BeginSeries() {
+	atomic.StoreUint32(b.stop, 0)
+	b.SetDone(0)
+}
+
+// StopSeries asks the plugin to do nothing of the series behind the call that runs.
+func (b Bells) StopSeries() { atomic.StoreUint32(b.stop, 1) }
+
+// IsStopped reports whether the host has asked for that.
+func (b Bells) IsStopped() bool { return atomic.LoadUint32(b.stop) == 1 }
 
 // SetDone says how many calls of the series that runs are done.
 func (b Bells) SetDone(n int) { atomic.StoreUint32(b.done, uint32(n)) }

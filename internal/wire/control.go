@@ -8,6 +8,7 @@ package wire
 //	4       4     what the request is, a Kind; written before the number
 //	8       4     length of the request's text or of a series, 0 for a call
 //	12      4     1 if the plugin's thread runs on the host's core alone, until it frees itself
+//	16      4     1 if the series is to end behind the call that runs, written by the host
 //	64      4     number of the latest reply, written by the plugin
 //	128     4     1 while the plugin sleeps on the request
 //	132     4     number of the plugin's thread that sleeps there, if it frees itself; or 0
@@ -26,6 +27,7 @@ const (
 	OffKind         = 4
 	OffTextLength   = 8
 	OffHere         = 12
+	OffStop         = 16
 	OffReply        = 64
 	OffPluginAsleep = 128
 	OffPluginThread = 132

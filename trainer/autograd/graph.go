@@ -43,9 +43,9 @@ type Op struct {
 
 	// Forward writes every element of every output.
 	Forward func(ctx context.Context, in, out []core.Tensor) error
-	// Step returns the call of a kernel that is all that Forward does, if it is, so that others can follow it without the
-	// host between them; see core.Series.
-	Step func(in, out []core.Tensor) core.Step
+	// Step is for an operation of which Forward is one call of a kernel and nothing else, so that others can follow it
+	// without the host between them; see core.Series. It returns what prepares a call of its own.
+	Step func() func(in, out []core.Tensor) core.Step
 	// Backward is nil when no gradient passes through.
 	Backward *Backward
 }
@@ -99,7 +99,7 @@ type Backward struct {
 	// It may be nil when Wrt is empty.
 	Run func(ctx context.Context, g *Grads) error
 	// Step is for Run what Op.Step is for Forward.
-	Step func(g *Grads) core.Step
+	Step func() func(g *Grads) core.Step
 }
 
 // Parts computes some rows of a gradient at a time, with the bits that Run would give them; see Graph.Update.

@@ -26,13 +26,9 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 			o.Diff += a.Count
 		}
 	}
-	step := func(in, out []core.Tensor) core.Step {
+	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		copy(fwd.In, in)
 		copy(fwd.Out, out)
-		return core.Step{Kernel: k, Call: fwd}
-	}
-	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
-		step(in, out)
 		if err := core.Run(ctx, k, fwd); err != nil {
 			return err
 		}
@@ -40,7 +36,14 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	}
 	_, serial := k.(core.Serial)
 	if serial && !slices.ContainsFunc(o.Outputs, func(s Spec) bool { return s.DType == core.Int32 }) {
-		o.Step = step
+		o.Step = func() func(in, out []core.Tensor) core.Step {
+			own := another(fwd)
+			return func(in, out []core.Tensor) core.Step {
+				copy(own.In, in)
+				copy(own.Out, out)
+				return core.Step{Kernel: k, Call: own}
+			}
+		}
 	}
 	if len(op.Passes()) == 1 {
 		o.Diff = 0
@@ -96,27 +99,40 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call, tokens int) *Backward {
 			}
 		}
 	}
-	step := func(g *Grads) core.Step {
+	bwd.Add = make([]bool, len(bwd.Out))
+	fill := func(c *core.Call, g *Grads) {
 		for i, source := range sources {
-			bwd.In[i] = source(g)
+			c.In[i] = source(g)
 		}
 		for i, w := range b.Wrt {
-			bwd.Out[i], bwd.Add[i] = g.DIn[w], g.Add[w]
+			c.Out[i], c.Add[i] = g.DIn[w], g.Add[w]
 		}
-		return core.Step{Kernel: k, Call: bwd}
 	}
 	if _, serial := k.(core.Serial); serial {
-		b.Step = step
+		b.Step = func() func(g *Grads) core.Step {
+			own := another(bwd)
+			return func(g *Grads) core.Step {
+				fill(own, g)
+				return core.Step{Kernel: k, Call: own}
+			}
+		}
 	}
 	b.Run = func(ctx context.Context, g *Grads) error {
-		step(g)
+		fill(bwd, g)
 		if g.Apart && bwd.Adds() {
 			return runApart(ctx, k, bwd)
 		}
 		return core.Run(ctx, k, bwd)
 	}
-	bwd.Add = make([]bool, len(bwd.Out))
 	return b
+}
+
+// another returns a call like c, with tensors of its own: of those that go in a series, all are filled before the first
+// is run.
+func another(c *core.Call) *core.Call {
+	own := *c
+	own.In, own.Out, own.Add = slices.Clone(c.In), slices.Clone(c.Out), slices.Clone(c.Add)
+	return &own
 }
 
 // runApart does what a call that adds to its outputs does, by one that does not.

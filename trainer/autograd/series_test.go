@@ -17,12 +17,15 @@ import (
 type together struct {
 	runs [][]string // the passes and sites of each
 	fail string     // the site at which one fails
+
+	contents []uint64 // of the weights of the latest calls
 }
 
 func (p *together) RunSeries(ctx context.Context, steps []core.Step, took func(int, time.Duration)) (int, error) {
 	var sites []string
 	for i, s := range steps {
 		sites = append(sites, fmt.Sprint(s.Call.Pass, " ", s.Call.Site))
+		p.contents = append(p.contents, s.Call.Inputs("weight")[0].Content)
 		if s.Call.Site == p.fail {
 			return i, errFailed
 		}
@@ -169,15 +172,80 @@ func TestTimesOfASeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	start := time.Now()
 	run(t, p)
-	all := time.Duration(0)
+	elapsed, all := time.Since(start), time.Duration(0)
 	for _, s := range p.Stats() {
 		if s.Time < 0 || s.Calls > 0 && s.Time == 0 {
 			t.Errorf("%s %s took %v", s.Op, s.PassName(), s.Time)
 		}
 		all += s.Time
 	}
-	if all <= 0 {
-		t.Errorf("all took %v", all)
+	if all <= 0 || all > elapsed {
+		t.Errorf("all took %v of %v", all, elapsed)
+	}
+}
+
+// TestAnOperationThatIsAppliedTwice has a call of its own at each place.
+func TestAnOperationThatIsAppliedTwice(t *testing.T) {
+	f := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 4, Eps: 1e-5, Cast: core.CastBeforeWeight}
+	compute := func(k core.Kernel) []float32 {
+		op, err := Kernel(k, core.RMSNorm, f, "a.1", 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := New(Heap{})
+		params := []*Value{g.Param("x", core.FromFloat32([]float32{1, 2, 3, 4}, 1, 4)),
+			g.Param("v", core.FromFloat32([]float32{1, 0.5, 2, 1.5}, 4)), g.Param("w", core.FromFloat32([]float32{3, 1, 2, 0.5}, 4))}
+		y := g.Apply(op, g.Apply(op, params[0], params[1]), params[2])
+		p, err := g.Compile(g.Apply(total(), y.Reshape(4)), params...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, p)
+		return gradients(p, params)
+	}
+	a := &together{}
+	if got, want := compute(member{reference.Kernel(core.RMSNorm), a}), compute(reference.Kernel(core.RMSNorm)); len(a.runs) != 2 ||
+		!slices.Equal(got, want) {
+		t.Errorf("gradients %v in %d series, want %v", got, len(a.runs), want)
+	}
+}
+
+// TestASeriesHasTheContentsOfItsTime: a kernel that keeps what it made of a weight asks for nothing else.
+func TestASeriesHasTheContentsOfItsTime(t *testing.T) {
+	a := &together{}
+	g := New(Heap{})
+	loss, params := norms(t, g, map[string]*together{"a": a}, "a.1", "a.2")
+	contents := []uint64{core.NewContent(), core.NewContent()}
+	for i := range contents {
+		params[1+i].Named(&contents[i])
+	}
+	p, err := g.Compile(loss, params...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a.contents = nil
+		run(t, p)
+		if want := []uint64{contents[0], contents[1], contents[1], contents[0]}; !slices.Equal(a.contents, want) {
+			t.Errorf("contents %v, want %v", a.contents, want)
+		}
+		contents[0], contents[1] = core.NewContent(), core.NewContent()
+	}
+}
+
+// TestWhatReturnsIndicesIsNoStep: they are looked at before anybody uses them.
+func TestWhatReturnsIndicesIsNoStep(t *testing.T) {
+	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Scale: 1}
+	op, err := Kernel(member{reference.Kernel(core.MoEGate), &together{}}, core.MoEGate, f, "gate", 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if op.Step != nil || op.Backward.Step == nil {
+		t.Errorf("a step forward: %v, backward: %v", op.Step != nil, op.Backward.Step != nil)
+	}
+	if op, err = Kernel(reference.Kernel(core.MoEGate), core.MoEGate, f, "gate", 1, 0); err != nil || op.Backward.Step != nil {
+		t.Error("a kernel without a process has steps", err)
 	}
 }

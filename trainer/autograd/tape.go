@@ -124,9 +124,10 @@ func newForward(s *symbol) *instr {
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
 			if s.op.Step != nil {
+				prepare := s.op.Step()
 				in.step = func() core.Step {
 					name(inT, in.in)
-					return s.op.Step(inT, outT)
+					return prepare(inT, outT)
 				}
 			}
 			return func(ctx context.Context) error {
@@ -150,7 +151,6 @@ func newAgain(in *instr) *instr {
 	for _, i := range a.Writes {
 		again.out = append(again.out, in.out[i])
 	}
-	again.step = nil
 	again.bind = func(in *instr) func(context.Context) error {
 		inT, outT := tensors(in.in), tensors(in.out)
 		return func(ctx context.Context) error { return a.Run(ctx, inT, outT) }
@@ -196,7 +196,8 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 				return g
 			}
 			if b.Step != nil {
-				i.step = func() core.Step { return b.Step(ready()) }
+				prepare := b.Step()
+				i.step = func() core.Step { return prepare(ready()) }
 			}
 			return func(ctx context.Context) error { return b.Run(ctx, ready()) }
 		}}

@@ -34,7 +34,7 @@ type Run struct {
 	Refers                bool // the graph of evaluations computes what a reference gives to answers, too
 	Compares              bool // calls of kernels are compared with the plain forward
 	KeepsBest             bool // the best weights so far lie in memory, not in a checkpoint
-	Plugins               int  // processes that have a site
+	Processes             int  // of plugins that have a site
 	Threads               int  // of each process; 0 for as many as this one has
 	// Free is the memory that is free, of which kernels keep packed weights, at most MaxKept bytes if that is
 	// not 0; see Room. 0: nothing is known of it, and they are left out.

@@ -77,7 +77,7 @@ func TestLessMemoryIsForecastForSmallerRuns(t *testing.T) {
 		"a smaller batch":  {Batch: 2, Seq: 32, Evaluates: true},
 		"shorter rows":     {Batch: 4, Seq: 16, Evaluates: true},
 		"no evaluation":    {Batch: 4, Seq: 32},
-		"fewer processes ": {Batch: 4, Seq: 32, Evaluates: true, Plugins: -1},
+		"fewer processes ": {Batch: 4, Seq: 32, Evaluates: true, Processes: -1},
 	} {
 		if got := forecastOf(t, m, r).Bytes(); got >= all {
 			t.Errorf("%s: %d bytes, not less than %d", name, got, all)

@@ -71,11 +71,10 @@ const tokenBytes = 320
 // which plugins share little, with what threads pack matrices into.
 func programs(r Run) int64 {
 	const host, plugin = 40 << 20, 8 << 20
-	return host + int64(r.Plugins)*plugin
+	return host + int64(r.Processes)*plugin
 }
 
-// scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
-// keeps it from call to call.
+// scratch is what kernels take for themselves that grows with a batch. Each kernel keeps it from call to call.
 func scratch(m *models.Model, r Run) int64 {
 	return lossScratch(m, r) + attentionScratch(m, r) + expertsScratch(m, r.Batch*r.Seq) + tilesScratch(m, r)
 }
