@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,15 +89,24 @@ func (r *rankRun) saved() bool { return hasCheckpoints(r.out) }
 // ends waits for all ranks to end, which must have failed with these words.
 func (r *rankRun) ends(words ...string) {
 	r.t.Helper()
+	ranks := processesOf(r.t, r.mark, "")
 	if err := r.cmd.Wait(); err == nil {
 		r.t.Errorf("the run ended well:\n%s", r.text())
 	}
-	r.until("the end of all ranks", func() bool { return len(processesOf(r.t, r.mark, "")) == 0 })
+	r.until("the end of all ranks", func() bool {
+		return len(processesOf(r.t, r.mark, "")) == 0 && !slices.ContainsFunc(ranks, holdsFiles)
+	})
 	for _, want := range words {
 		if !strings.Contains(r.text(), want) {
 			r.t.Errorf("nothing is said of %q:\n%s", want, r.text())
 		}
 	}
+}
+
+// holdsFiles reports whether a process has its files, with their locks, still: it gives up its environment before.
+func holdsFiles(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
 // goesOn has two ranks go on for two steps from the newest checkpoint, which must be whole.
