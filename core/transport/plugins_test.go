@@ -319,3 +319,39 @@ type workerPanic struct{}
 
 func (workerPanic) Error() string { return "worker out of luck\n\ngoroutine 7 [running]:\nits.stack()" }
 func (workerPanic) Cause() any    { return "worker out of luck" }
+
+// builtInRole makes the test binary a program that has plugins built in.
+const builtInRole = "TUNE_TEST_BUILT_IN"
+
+// serveTwo is a program with two plugins built in.
+func serveTwo() {
+	names, asked := pluginside.BuiltIn()
+	if !asked {
+		os.Exit(9)
+	}
+	var offers []pluginside.Offer
+	for _, name := range names {
+		op := map[string]core.Op{"norms": core.RMSNorm, "experts": core.MoEExperts, "ropes": core.RoPE}[name]
+		offers = append(offers, pluginside.Offer{Name: name, Version: "1",
+			Kernels: []core.Kernel{renamed{reference.Kernel(op), name}}})
+	}
+	pluginside.ServeBuiltIn(offers...)
+}
+
+type renamed struct {
+	core.Kernel
+	name string
+}
+
+func (r renamed) Info() core.Info {
+	i := r.Kernel.Info()
+	i.Name, i.Version = r.name, "1"
+	return i
+}
+
+func (r renamed) Forward(ctx context.Context, c *core.Call) error {
+	if err := behave(c); err != nil {
+		return err
+	}
+	return r.Kernel.Forward(ctx, c)
+}

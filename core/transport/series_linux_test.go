@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	pluginside "github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/internal/wire"
 )
@@ -255,39 +253,6 @@ func TestAPluginThatTakesNoSeries(t *testing.T) {
 	}
 }
 
-// serveTwo is a program with two plugins built in.
-func serveTwo() {
-	names, asked := pluginside.BuiltIn()
-	if !asked {
-		os.Exit(9)
-	}
-	var offers []pluginside.Offer
-	for _, name := range names {
-		op := map[string]core.Op{"norms": core.RMSNorm, "experts": core.MoEExperts, "ropes": core.RoPE}[name]
-		offers = append(offers, pluginside.Offer{Name: name, Version: "1",
-			Kernels: []core.Kernel{renamed{reference.Kernel(op), name}}})
-	}
-	pluginside.ServeBuiltIn(offers...)
-}
-
-type renamed struct {
-	core.Kernel
-	name string
-}
-
-func (r renamed) Info() core.Info {
-	i := r.Kernel.Info()
-	i.Name, i.Version = r.name, "1"
-	return i
-}
-
-func (r renamed) Forward(ctx context.Context, c *core.Call) error {
-	if err := behave(c); err != nil {
-		return err
-	}
-	return r.Kernel.Forward(ctx, c)
-}
-
 // TestBuiltInPluginsShareAProcess and nothing else: what becomes of one is not the others' affair.
 func TestBuiltInPluginsShareAProcess(t *testing.T) {
 	counted(t)
@@ -359,9 +324,6 @@ func TestBuiltInPluginsShareAProcess(t *testing.T) {
 		t.Errorf("there is a process when all are closed, and what was given up was so for %v", norms.lost)
 	}
 }
-
-// builtInRole makes the test binary a program that has plugins built in.
-const builtInRole = "TUNE_TEST_BUILT_IN"
 
 // TestALimitedBuiltInPluginHasItsOwnProcess: the limit is about one plugin.
 func TestALimitedBuiltInPluginHasItsOwnProcess(t *testing.T) {
