@@ -134,7 +134,7 @@ func (i *instance) handles(steps []core.Step) ([]uint32, []core.Step) {
 			return handles[:n], steps[:n]
 		}
 		h, err := i.proc.bind(b)
-		if i.proc.stopped() {
+		if err != nil && i.proc.stopped() {
 			k.count(func(h *core.Health) { h.Deaths++; h.LastError = err.Error() })
 			i.opts.Logger.Warn("a plugin died when it was asked about a call; it is started again", "plugin",
 				k.plugin.manifest.Name, "op", s.Call.Op, "pass", s.Call.Pass, "site", s.Call.Site, "error", err)

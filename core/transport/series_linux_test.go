@@ -184,23 +184,27 @@ func TestASeriesEndsWithItsContext(t *testing.T) {
 	p.mustForward(t, "")
 }
 
-// TestEachCallOfASeriesHasItsTime: together they take longer than one may.
+// TestEachCallOfASeriesHasItsTime: together they take longer than one may. A machine that stands still for a while may
+// end one all the same, but not each time.
 func TestEachCallOfASeriesHasItsTime(t *testing.T) {
 	counted(t)
 	o := quiet(Options{})
 	o.CallTimeout = time.Second
 	p := openForSeries(t, o)
-	calls, want := chain(t, p.host, p.output, slices.Repeat([]string{"slow"}, 15)...)
-	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 15 || err != nil {
-		t.Fatal(n, err)
+	for range 10 {
+		before := p.norm.Health().Deaths
+		calls, want := chain(t, p.host, p.output, slices.Repeat([]string{"slow"}, 15)...)
+		if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 15 || err != nil {
+			t.Fatal(n, err)
+		}
+		if !bytes.Equal(calls[14].Out[0].Data, want) {
+			t.Error("the last output is another than one by one")
+		}
+		if p.norm.Health().Deaths == before {
+			return
+		}
 	}
-	if !bytes.Equal(calls[14].Out[0].Data, want) {
-		t.Error("the last output is another than one by one")
-	}
-	p.wantDeaths(t, core.Health{Calls: 15})
-	if h := p.norm.Health(); h.Deaths == 15 {
-		t.Error("every call was ended")
-	}
+	t.Error("every series was ended, although none of its calls took long")
 }
 
 // TestWhatGoesAlone: calls that need something before or behind them.

@@ -80,6 +80,18 @@ func norms(t *testing.T, g *Graph, processes map[string]*together, sites ...stri
 	return g.Apply(total(), x.Reshape(4)), params
 }
 
+// threeNorms is a program of calls of one process.
+func threeNorms(t *testing.T, of *together) *Program {
+	t.Helper()
+	g := New(Heap{})
+	loss, params := norms(t, g, map[string]*together{"a": of}, "a.1", "a.2", "a.3")
+	p, err := g.Compile(loss, params...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestCallsOfAProcessGoToItTogether up to what the host does between them, and what another process does.
 func TestCallsOfAProcessGoToItTogether(t *testing.T) {
 	a, b := &together{}, &together{}
@@ -128,13 +140,8 @@ func gradients(p *Program, params []*Value) (all []float32) {
 // TestAFailureInASeriesSaysWhere, and what was before it is counted.
 func TestAFailureInASeriesSaysWhere(t *testing.T) {
 	a := &together{fail: "a.2"}
-	g := New(Heap{})
-	loss, params := norms(t, g, map[string]*together{"a": a}, "a.1", "a.2", "a.3")
-	p, err := g.Compile(loss, params...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.Forward(t.Context())
+	p := threeNorms(t, a)
+	_, err := p.Forward(t.Context())
 	if !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "rms_norm forward at a.2") {
 		t.Errorf("error %v", err)
 	}
@@ -146,12 +153,7 @@ func TestAFailureInASeriesSaysWhere(t *testing.T) {
 // TestWhoIsToldOfGradientsIsToldAtOnce: a series ends behind the call that completes one.
 func TestWhoIsToldOfGradientsIsToldAtOnce(t *testing.T) {
 	a := &together{}
-	g := New(Heap{})
-	loss, params := norms(t, g, map[string]*together{"a": a}, "a.1", "a.2", "a.3")
-	p, err := g.Compile(loss, params...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := threeNorms(t, a)
 	var told []int
 	p.OnGradient(func(param int) { told = append(told, param) })
 	run(t, p)
@@ -166,12 +168,7 @@ func TestWhoIsToldOfGradientsIsToldAtOnce(t *testing.T) {
 // TestTimesOfASeries are those that it tells, and what is left is the first one's.
 func TestTimesOfASeries(t *testing.T) {
 	a := &together{}
-	g := New(Heap{})
-	loss, params := norms(t, g, map[string]*together{"a": a}, "a.1", "a.2", "a.3")
-	p, err := g.Compile(loss, params...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := threeNorms(t, a)
 	start := time.Now()
 	run(t, p)
 	elapsed, all := time.Since(start), time.Duration(0)
