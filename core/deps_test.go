@@ -134,7 +134,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/trackio", "trainer/journal", ""},
 	{"trainer/wandb", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/confidence internal/clock internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
+	{"trainer/measure", "core internal/confidence internal/clock internal/os/cpu internal/os/memory internal/os/self internal/os/shm internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
 		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},

@@ -5,7 +5,36 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
+
+// TestAPluginThatRestsGivesItsMemoryBack, but for what is in use.
+func TestAPluginThatRestsGivesItsMemoryBack(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	output := p.output
+	region := func() *shm.Region {
+		b, err := output.Alloc(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _, _ := shm.Locate(b)
+		t.Cleanup(func() { output.Free(b) })
+		return r
+	}
+	free, err := output.Alloc(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	freed, _, _ := shm.Locate(free)
+	output.Free(free)
+	if p.Rest(); !freed.Closed() {
+		t.Error("it kept memory that nobody uses")
+	}
+	used := region()
+	if p.Rest(); used.Closed() {
+		t.Error("it gave back memory that is in use")
+	}
+}
 
 // TestMemoryIsOfThePluginsProcess: it has what its own memory holds, and nothing while
 // it does not run.

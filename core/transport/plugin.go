@@ -84,7 +84,7 @@ func (p *plugin) Rest() {
 	p.dropUnneeded()
 }
 
-// dropUnneeded ends the process if none of the plugins needs it.
+// dropUnneeded ends the process if none of the plugins needs it, and gives back what memory for calls is not in use.
 func (i *instance) dropUnneeded() {
 	for _, m := range i.members {
 		if !m.resting && !m.closed {
@@ -92,6 +92,11 @@ func (i *instance) dropUnneeded() {
 		}
 	}
 	i.drop()
+	for _, pool := range []*shm.Pool{i.output, i.stage.memory} {
+		if err := pool.Trim(); err != nil {
+			i.opts.Logger.Debug("memory of a plugin was not given back", "plugin", i.members[0].manifest.Name, "error", err)
+		}
+	}
 }
 
 // drop forgets the process, ending it if it still runs.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/placement"
 )
@@ -100,6 +101,9 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.fresh > 0 { // also a process that is needed has grown by what was measured; it starts again when it is called
+		reg.Rest(o.Placed)
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil
@@ -212,7 +216,13 @@ func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (c
 		return core.Measurement{}, errors.New("measure: Run.Memory is nil: set it to the memory of the model's tensors")
 	}
 	before := core.HealthOf(k)
-	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
+	mem := s.run.Memory
+	if pool, ok := mem.(*shm.Pool); ok { // whose pages would stay in use, beside those of the run
+		apart := pool.Apart()
+		defer apart.Close()
+		mem = apart
+	}
+	p, err := nn.NewProbe(mem, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
 		return core.Measurement{}, err
 	}

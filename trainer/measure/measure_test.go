@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -235,6 +236,40 @@ func TestPluginsRestUnlessAPlanPlacesThem(t *testing.T) {
 	}
 	if plan(t, k, "none", measure.Options{}); k.rests != 1 {
 		t.Errorf("a plugin that nobody has placed rests %d times, want once", k.rests)
+	}
+}
+
+// TestAProcessThatWasMeasuredStartsAgain: it has grown by what was measured. One that another plan uses does not.
+func TestAProcessThatWasMeasuredStartsAgain(t *testing.T) {
+	k := &sleeper{name: "k"}
+	o := measure.Options{CacheDir: t.TempDir()}
+	p, _ := plan(t, k, "auto", o)
+	if p.Actions[0].Kernel == nil || k.rests != 1 {
+		t.Errorf("it rested %d times, want once", k.rests)
+	}
+	if plan(t, k, "auto", o); k.rests != 1 {
+		t.Errorf("it rested although nothing was measured")
+	}
+	o.Placed, o.Again = p.Actions, true
+	if plan(t, k, "auto", o); k.rests != 1 {
+		t.Error("it rested although another plan uses it")
+	}
+}
+
+// TestWhatIsMeasuredLeavesNoPages in the memory of the run: they would stay in use beside those of the run.
+func TestWhatIsMeasuredLeavesNoPages(t *testing.T) {
+	pool := shm.NewPool("run", 0, shm.HostOnly, shm.New)
+	defer pool.Close()
+	used := int64(0)
+	k := &sleeper{name: "k", hook: func() { used = max(used, pool.InUse()) }}
+	r := run
+	r.Memory = pool
+	_, err := measure.Plan(t.Context(), model(t), scan(t, k), "auto", r, measure.Options{CacheDir: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used > 0 || k.calls == 0 {
+		t.Errorf("%d bytes were in use there in one of %d calls", used, k.calls)
 	}
 }
 

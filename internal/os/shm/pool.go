@@ -55,6 +55,18 @@ func NewShapes(name string, region func(string, int64, Kind) (*Region, error)) *
 	return p
 }
 
+// Apart returns a pool of the same make for what is not needed for long: its Close gives every page back, also where
+// the pool itself would keep them for what comes next. It may use as much as the pool may now.
+func (p *Pool) Apart() *Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	apart := &Pool{name: p.name, limit: p.limit, kind: p.kind, make: p.make, shapes: p.shapes, closed: p.closed}
+	if p.limit > 0 {
+		apart.limit = max(p.limit-p.used(), 1)
+	}
+	return apart
+}
+
 // Limit returns the most bytes that may be in use; 0 for any number.
 func (p *Pool) Limit() int64 { return p.limit }
 
@@ -191,6 +203,22 @@ func (p *Pool) Free(b []byte) {
 		p.arenas = slices.Delete(p.arenas, i, i+1)
 		_ = a.Close() // what it cannot give back stays with the process
 	}
+}
+
+// Trim closes the regions that are empty, the first one too, whose pages once touched would otherwise stay. Nothing is
+// lost by that but the time to make one again.
+func (p *Pool) Trim() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	p.arenas = slices.DeleteFunc(p.arenas, func(a *arena) bool {
+		if a.heap.used > 0 {
+			return false
+		}
+		errs = append(errs, a.Close())
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 // InUse returns the bytes allocated now, counted in multiples of Align.

@@ -116,6 +116,46 @@ func TestAPoolGivesEmptyRegionsBack(t *testing.T) {
 	}
 }
 
+func TestATrimmedPoolHasNoEmptyRegions(t *testing.T) {
+	p := newPool(t, 0, small(1<<20))
+	first, second := mustAlloc(t, p, 700<<10), mustAlloc(t, p, 700<<10)
+	r, _, _ := Locate(first)
+	second[0] = 7
+	p.Free(first)
+	if err := p.Trim(); err != nil || !r.Closed() || len(p.arenas) != 1 || second[0] != 7 {
+		t.Errorf("error %v, closed %v, %d regions", err, r.Closed(), len(p.arenas))
+	}
+	p.Free(second)
+	if err := p.Trim(); err != nil || len(p.arenas) != 0 {
+		t.Errorf("error %v, %d regions", err, len(p.arenas))
+	}
+	if again := mustAlloc(t, p, 700<<10); again[0] != 0 {
+		t.Error("what is allocated after that is not zero")
+	}
+}
+
+func TestAPoolApartHasItsOwnRegions(t *testing.T) {
+	p := newPool(t, 1<<20, New)
+	mustAlloc(t, p, 1<<19)
+	apart := p.Apart()
+	b := mustAlloc(t, apart, 1<<18)
+	r, _, _ := Locate(b)
+	if p.Has(r) || p.InUse() != 1<<19 {
+		t.Error("the pool itself was used")
+	}
+	if _, err := apart.Alloc(1<<18 + 1); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("error %v of more than the pool has left", err)
+	}
+	apart.Free(b)
+	if err := apart.Close(); err != nil || !r.Closed() {
+		t.Errorf("error %v, closed %v", err, r.Closed())
+	}
+	mustAlloc(t, p, 1<<19) // which is all there is
+	if b, err := p.Apart().Alloc(Align); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("%d bytes and error %v of a pool that is full", len(b), err)
+	}
+}
+
 func TestAPoolKeepsItsLimit(t *testing.T) {
 	p := newPool(t, 1<<20, New)
 	b := mustAlloc(t, p, 1<<20)
