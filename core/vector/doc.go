@@ -9,7 +9,7 @@
 //	sums               Dot, Dot3, SumSquares, Max, ExpSum
 //	rows of layers     Stream and its methods, StreamFor
 //	matrix products    Multiply with Product, Matrix and MatrixOf; FewRows
-//	on tiles           HasTiles, MultiplyTiles with TileProduct; PackLeft, PackRight, KeptTiles
+//	on tiles           HasTiles, MultiplyTiles with TileProduct; PackLeft, PackRight, Kept
 //	in blocks          Panels, Strip, PanelRows, PanelStart, PanelEnd, Prefetch
 //
 // # Data

@@ -85,6 +85,8 @@ type Product struct {
 	StrideC        int // elements from one row of C to the next
 	Accumulate     bool
 	Dots           bool // see FewRows
+
+	panels *simd.Panels // what Kept has made of B
 }
 
 // FewRows is how many rows A of a Product with Dots may have for it to be computed from the rows
@@ -120,7 +122,7 @@ var lists = sync.Pool{New: func() any { return new([]simd.Product) }}
 
 func (p *Product) product() simd.Product {
 	return simd.Product{M: p.M, N: p.N, K: p.K, A: p.A.operand(), B: p.B.operand(), TransA: p.TransA, TransB: p.TransB,
-		C: p.C, StrideC: p.StrideC, Accumulate: p.Accumulate, Dots: p.Dots}
+		C: p.C, StrideC: p.StrideC, Accumulate: p.Accumulate, Dots: p.Dots, Panels: p.panels}
 }
 
 func (x Matrix) operand() simd.Matrix {

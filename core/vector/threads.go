@@ -32,10 +32,23 @@ func Grow(buf *[]float32, n int) []float32 {
 			*buf = nil
 			debug.FreeOSMemory() // or both would be in memory until the next collection
 		}
-		*buf = make([]float32, n)
-		if n > 0 {
-			hugepage.Advise(unsafe.Slice((*byte)(unsafe.Pointer(&(*buf)[0])), 4*n))
-		}
+		*buf = large(n)
 	}
 	return (*buf)[:n]
+}
+
+// large returns n elements in large pages, as far as they fill these.
+func large(n int) []float32 {
+	x := make([]float32, n)
+	if n > 0 {
+		hugepage.Advise(unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*n))
+	}
+	return x
+}
+
+// largeRoom is large, on a boundary of 64 bytes.
+func largeRoom(n int) []float32 {
+	x := large(n + 16)
+	skip := -uintptr(unsafe.Pointer(&x[0])) % 64 / 4
+	return x[skip : skip+uintptr(n)]
 }

@@ -18,7 +18,7 @@ type TileProduct struct {
 	// matrix again; nil: it is packed for this call. A and B are still needed.
 	PackedA, PackedB *Tiles
 	// Reused says that B is packed once for many calls, if there is memory for that: whether tiles pay
-	// is decided as if it were packed, so that bits do not depend on the memory. KeptTiles sets it.
+	// is decided as if it were packed, so that bits do not depend on the memory. Kept sets it.
 	Reused bool
 }
 

@@ -9,7 +9,7 @@ const acrossRows = 24
 // one need not be: of the weights of an expert and its few tokens, the tokens had better be packed. Every
 // sum has the same terms in the same order, and so the same bits.
 func (p *Product) turned(kernel *gemmKernel) Product {
-	if kernel.part == nil || p.TransA || !p.TransB || p.Finish != nil || p.byRows() || p.K == 0 ||
+	if kernel.part == nil || p.Panels != nil || p.TransA || !p.TransB || p.Finish != nil || p.byRows() || p.K == 0 ||
 		p.M > tileN || p.N < 2*p.M || p.N%8 != 0 {
 		return *p
 	}

@@ -198,6 +198,36 @@ func benchmarkTiles(b *testing.B, name string, count, form, m, k, n int) {
 	}
 }
 
+// BenchmarkPanels has the products of the slice with a weight that is packed for each, and once before.
+func BenchmarkPanels(b *testing.B) {
+	defer SetThreads(0)
+	for _, l := range layers {
+		if !strings.HasPrefix(l.name, "slice") {
+			continue
+		}
+		for form, k := range []int{l.out, l.in} { // NN gives the gradient of the inputs, NT the outputs
+			m, n := l.tokens, l.in+l.out-k
+			rng := rand.New(rand.NewPCG(1, 1))
+			p := Product{M: m, N: n, K: k, A: numbers(rng, m, k, false), B: numbers(rng, k, n, form == 1), TransB: form == 1,
+				C: make([]float32, m*n), StrideC: n}
+			for _, threads := range []int{1, 2} {
+				for _, way := range []string{"each", "once"} {
+					b.Run(fmt.Sprintf("%s/%s/threads=%d/%s", l.name, forms[form].name, threads, way), func(b *testing.B) {
+						SetThreads(threads)
+						if p.Panels = nil; way == "once" {
+							p.Panels = PackPanels(k, n, p.B, p.TransB, aligned(PanelsSize(k, n)))
+						}
+						for b.Loop() {
+							Multiply(p)
+						}
+						b.ReportMetric(2*p.work()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+					})
+				}
+			}
+		}
+	}
+}
+
 // numbers returns a matrix as operand does, without a closed page, of which a process has only so many.
 func numbers(rng *rand.Rand, rows, cols int, trans bool) Matrix {
 	if trans {

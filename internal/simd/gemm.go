@@ -42,10 +42,13 @@ type Product struct {
 	M, N, K        int
 	A, B           Matrix
 	TransA, TransB bool // A is stored [K,M]; B is stored [N,K]
-	C              []float32
-	StrideC        int
-	Accumulate     bool
-	Dots           bool // see FewRows
+	// Panels is B as PackPanels has made it, for callers that multiply with the same matrix again; nil: it is packed
+	// for this call. B is still needed, and the bits are the same.
+	Panels     *Panels
+	C          []float32
+	StrideC    int
+	Accumulate bool
+	Dots       bool // see FewRows
 	// Finish, when set, is called once for every piece of a row of C, from (row, col) on,
 	// as soon as its sums are complete and while it is in the first-level cache: to add a
 	// bias, to apply an activation, to round it to storage. It is called from several
@@ -105,6 +108,9 @@ func (p *Product) check() {
 	p.A.check(p.M, p.K, p.TransA, shortA)
 	p.B.check(p.K, p.N, p.TransB, shortB)
 	Matrix{Data: p.C, Stride: p.StrideC}.check(p.M, p.N, false, shortC)
+	if p.Panels != nil && (p.Panels.k != p.K || p.Panels.n != p.N || p.Panels.kernel != active.gemm) {
+		panic("simd: an operand is packed for another product")
+	}
 }
 
 func (x Matrix) check(rows, cols int, trans bool, short string) {

@@ -113,6 +113,64 @@ func TestTurnedProductsHaveTheSameBits(t *testing.T) {
 	})
 }
 
+// TestPackedPanelsGiveTheBitsOfWhatIsNotPacked, of every way to store the right operand, with a panel that is narrow
+// and several steps and strips, also where a product of few rows is turned otherwise.
+func TestPackedPanelsGiveTheBitsOfWhatIsNotPacked(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		for _, s := range append(sizes(), [3]int{40, 530, 1030}, [3]int{FewRows, 700, 600}, [3]int{3, 0, 4}, [3]int{3, 4, 0}) {
+			for trans := range 2 {
+				m, n, k := s[0], s[1], s[2]
+				a, b := operand(t, rng, m, k, 3, false), operand(t, rng, k, n, 5, trans == 1)
+				for name, b := range stored(b) {
+					p := Product{M: m, N: n, K: k, A: a, B: b, TransB: trans == 1, C: random(rng, m*n), StrideC: n,
+						Accumulate: rng.IntN(2) == 0}
+					q := p
+					q.C = slices.Clone(p.C)
+					room := random(rng, PanelsSize(k, n)+16)
+					q.Panels = PackPanels(k, n, b, q.TransB, room[-uintptr(unsafe.Pointer(&room[0]))%64/4:])
+					Multiply(p)
+					Multiply(q)
+					if !slices.Equal(p.C, q.C) {
+						t.Errorf("%v, %s, transposed %v: the bits differ", s, name, q.TransB)
+					}
+				}
+			}
+		}
+	})
+}
+
+// stored returns a matrix in every way that operands are stored.
+func stored(x Matrix) map[string]Matrix {
+	half, single := make([]uint16, len(x.Data)), make([]uint16, len(x.Data))
+	Float32ToBFloat16(half, x.Data)
+	Float32ToFloat16(single, x.Data)
+	whole, scale := make([]int8, len(x.Data)), make([]float32, len(x.Data))
+	for i, v := range x.Data {
+		whole[i], scale[i] = int8(100*v), 0.5+float32(i%3)
+	}
+	rounded := x
+	rounded.Rounded = true
+	return map[string]Matrix{"float32": x, "rounded": rounded, "bfloat16": {BFloat16: half, Stride: x.Stride},
+		"float16": {Float16: single, Stride: x.Stride}, "int8": {Int8: whole, Scale: scale, Stride: x.Stride}}
+}
+
+func TestPanelsOfAnotherProductAreRefused(t *testing.T) {
+	x := Matrix{Data: make([]float32, 64), Stride: 8}
+	panels := PackPanels(8, 8, x, false, make([]float32, PanelsSize(8, 8)))
+	for _, p := range []Product{{M: 1, N: 8, K: 7}, {M: 1, N: 7, K: 8}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("the panels of 8 x 8 were taken for a product of %d x %d", p.K, p.N)
+				}
+			}()
+			p.A, p.B, p.C, p.StrideC, p.Panels = x, x, make([]float32, 8), 8, panels
+			Multiply(p)
+		}()
+	}
+}
+
 // TestGemmAgreesWithFloat64Sums compares every variant with sums in float64. The limit
 // is the rounding bound of a float32 sum of k products of numbers below 1.
 func TestGemmAgreesWithFloat64Sums(t *testing.T) {

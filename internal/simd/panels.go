@@ -4,8 +4,51 @@ package simd
 // products are for loops that spread larger pieces of work over the cores themselves:
 // each runs in the goroutine that asks for it, and packs nothing.
 type Panels struct {
-	k, n int
-	data []float32 // panels of all k rows and a few columns, on a boundary of 64 bytes
+	k, n   int
+	kernel *gemmKernel // that they are for
+	data   []float32   // panels of all k rows and a few columns, on a boundary of 64 bytes
+}
+
+// PanelsSize returns how many elements the panels of a right operand [k,n] take.
+func PanelsSize(k, n int) int {
+	return ceilDiv(n, active.gemm.cols) * panelPitch(active.gemm.cols*k)
+}
+
+// PackPanels packs op(b), k by n, for Product.Panels, with as many goroutines as a product has; trans tells that b is
+// stored [n,k]. They lie in room, on a boundary of 64 bytes, which has PanelsSize elements.
+func PackPanels(k, n int, b Matrix, trans bool, room []float32) *Panels {
+	if k < 0 || n < 0 {
+		panic(negSize)
+	}
+	b.check(k, n, trans, shortB)
+	p := &Panels{k: k, n: n, kernel: active.gemm, data: room[:PanelsSize(k, n)]}
+	cols := p.kernel.cols
+	width, pitch := tileK/cols*cols, panelPitch(cols*k)
+	whole := n / cols * cols // columns of whole panels; those of a narrow one are a strip of their own
+	strips, steps := ceilDiv(whole, width), ceilDiv(k, tileK)
+	if whole < n {
+		strips++
+	}
+	Parallel(strips*steps, 1, func(lo, hi int) {
+		s := scratches.get()
+		defer scratches.put(s)
+		for i := lo; i < hi; i++ {
+			from, k0 := i%strips*width, i/strips*tileK
+			to, at := min(from+width, whole), k0*cols
+			if i%strips == strips-1 && whole < n {
+				from, to, at = whole, n, k0*p.kernel.width(n-whole)
+			}
+			packing{kernel: p.kernel, wide: s.wide[:], dst: p.data[from/cols*pitch+at:], x: b, lanes: n, width: cols,
+				step: cols, pitch: pitch, k0: k0, kn: min(tileK, k-k0)}.packRight(from, to, trans)
+		}
+	})
+	return p
+}
+
+// at returns the panel from column j on, from row k0 on.
+func (p *Panels) at(j, k0 int) *float32 {
+	cols := p.kernel.cols
+	return &p.data[j/cols*panelPitch(cols*p.k)+k0*p.kernel.width(min(p.n-j, cols))]
 }
 
 // Pack makes the panels those of b, which is stored row-major [k,n], or [n,k] if trans;
@@ -16,8 +59,8 @@ func (p *Panels) Pack(k, n int, b []float32, stride int, trans bool) {
 	}
 	x, kernel := Matrix{Data: b, Stride: stride}, active.gemm
 	x.check(k, n, trans, shortB)
-	p.k, p.n = k, n
-	if size := ceilDiv(n, kernel.cols) * panelPitch(kernel.cols*k); size > len(p.data) {
+	p.k, p.n, p.kernel = k, n, kernel
+	if size := PanelsSize(k, n); size > len(p.data) {
 		p.data = aligned(size)
 	}
 	if k > 0 {
@@ -79,8 +122,7 @@ func (p *Panels) Multiply(s Strip) {
 		a := &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
 			width := kernel.width(min(p.n-j, kernel.cols))
-			b, c, cols := &p.data[j/kernel.cols*panelPitch(kernel.cols*p.k)+s.K0*width], &s.C[i*s.StrideC+j-s.N0],
-				min(s.N1-j, width)
+			b, c, cols := p.at(j, s.K0), &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
 			switch {
 			case kernel.part != nil:
 				kernel.part(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)

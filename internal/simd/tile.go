@@ -96,6 +96,10 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 	step := innerStep(t.K)
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
+		if t.Panels != nil {
+			t.multiply(kernel, s, kn, k0)
+			continue
+		}
 		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols,
 			pitch: panelPitch(kernel.cols * kn), k0: k0, kn: kn}
 		b.packRight(t.j0, t.j1, t.TransB)
@@ -153,7 +157,7 @@ func (t tile) multiplyRows(kernel *gemmKernel, s *scratch, a left, i0, i1, kn, k
 		if a.panel > 0 {
 			from = (i - i0) / kernel.rows * a.panel
 		}
-		t.multiplyBlocks(kernel, s, a, &a.data[from], i, rows, kn, add)
+		t.multiplyBlocks(kernel, s, a, &a.data[from], i, rows, kn, k0, add)
 		if k0+kn == t.K {
 			t.finish(i, i+rows)
 		}
@@ -170,10 +174,15 @@ func (kernel *gemmKernel) height(rows int, a left) int {
 }
 
 // multiplyBlocks computes rows [i, i+rows) of the tile.
-func (t tile) multiplyBlocks(kernel *gemmKernel, s *scratch, a left, data *float32, i, rows, kn int, add bool) {
+func (t tile) multiplyBlocks(kernel *gemmKernel, s *scratch, a left, data *float32, i, rows, kn, k0 int, add bool) {
 	for j := t.j0; j < t.j1; j += kernel.cols {
-		b, c := &s.b[(j-t.j0)/kernel.cols*panelPitch(kernel.cols*kn)], &t.C[i*t.StrideC+j]
-		cols := min(t.j1-j, kernel.cols)
+		var b *float32
+		if t.Panels != nil {
+			b = t.Panels.at(j, k0)
+		} else {
+			b = &s.b[(j-t.j0)/kernel.cols*panelPitch(kernel.cols*kn)]
+		}
+		c, cols := &t.C[i*t.StrideC+j], min(t.j1-j, kernel.cols)
 		switch {
 		case kernel.part != nil:
 			kernel.part(rows, cols, kn, data, a.lane, a.step, b, kernel.width(cols), c, t.StrideC, add)

@@ -2,8 +2,10 @@ package forecast
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -27,15 +29,16 @@ func Room(free, rest, most int64) int64 {
 }
 
 // Keep chooses the weights of which the kernels at a model's sites may keep what they make, as panels for
-// products: those of linear layers that are not trained, as many as there is room for, in the order of the model.
-// It returns how much memory that takes at most. Without a kernel that says that it keeps something there are
-// none.
+// products: those of linear layers that are not trained and have a kernel that says that it keeps something, as many
+// as there is room for, in the order of the model. It returns how much memory that takes at most.
 func Keep(m *models.Model, room int64) (weights []*nn.Param, bytes int64) {
-	if !keeps(m) {
-		return nil, 0
+	sites := map[string]core.Site{}
+	for _, s := range m.Sites() {
+		sites[s.Path] = s
 	}
-	for _, p := range m.Params() {
-		if !p.Frozen || len(p.Tensor.Shape) != 2 {
+	for _, l := range m.Linears() {
+		p := l.Weight
+		if !p.Frozen || slices.Contains(weights, p) || !keeps(sites, l.Site()) {
 			continue
 		}
 		if n := keptBytes(p.Tensor); n <= room-bytes {
@@ -45,23 +48,19 @@ func Keep(m *models.Model, room int64) (weights []*nn.Param, bytes int64) {
 	return weights, bytes
 }
 
-// keeps reports whether a kernel at a site of frozen weights says that it keeps something.
-func keeps(m *models.Model) bool {
-	for _, s := range m.Sites() {
-		if k := s.Hook.Kernel(); k != nil && s.Facts.Frozen && k.Info().Keeps {
+// keeps reports whether the kernel that does the work of a site, its own or that of one around it, says that it keeps
+// something.
+func keeps(sites map[string]core.Site, path string) bool {
+	for s, ok := sites[path]; ok; s, ok = sites[s.Within] {
+		if k := s.Hook.Kernel(); k != nil && k.Info().Keeps {
 			return true
 		}
 	}
 	return false
 }
 
-// keptBytes is what panels of a weight take at most for its products in both directions: of bfloat16 2 bytes
-// an element, and of what is widened on its way 6, each axis filled up to a multiple of 32.
+// keptBytes is what panels of a weight take at most for its products in both directions.
 func keptBytes(w core.Tensor) int64 {
-	full := func(n int) int64 { return (int64(n) + 31) / 32 * 32 }
-	each := int64(6)
-	if w.DType == core.BFloat16 {
-		each = 2
-	}
-	return 2 * each * full(w.Shape[0]) * full(w.Shape[1])
+	out, in := w.Shape[0], w.Shape[1]
+	return vector.KeptBytes(in, out, w.DType) + vector.KeptBytes(out, in, w.DType)
 }

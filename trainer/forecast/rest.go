@@ -90,10 +90,7 @@ func lossScratch(m *models.Model, r Run) int64 {
 		}
 		most, elsewhere := 16<<20, s.Facts.Dim
 		if s.Facts.Frozen {
-			most, elsewhere = 160<<20, 0
-			if vector.HasTiles() {
-				most *= 2
-			}
+			most, elsewhere = 320<<20, 0
 		}
 		tokens := r.Batch * r.Seq
 		chunk := evenly(tokens-elsewhere, max(112, most/row/s.Facts.Vocab)) // of all, which is the most that one is of

@@ -27,6 +27,15 @@ type int8Layer struct {
 // Path returns what the names of the layer's parameters begin with.
 func (l *Linear) Path() string { return strings.TrimSuffix(l.Weight.Name, ".weight") }
 
+// Site returns the path of the layer's own site, "" if it has none. The kernel of a larger one may do its work; see
+// core.Site.Within.
+func (l *Linear) Site() string {
+	if l.site == nil {
+		return ""
+	}
+	return l.site.path
+}
+
 // Scaling returns how the layer's activations become int8, "" if they do not.
 func (l *Linear) Scaling() core.Scaling {
 	if l.int8 == nil {

@@ -30,14 +30,14 @@ const grain = 1 << 14
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
 	core.ForwardOnly
-	kept vector.KeptTiles // the weights, packed
-	n    []float32        // what the layers multiply
-	wide [3][]float32     // q, k and v before they are rounded to storage, unless that is float32
+	kept vector.Kept  // the weights, packed
+	n    []float32    // what the layers multiply
+	wide [3][]float32 // q, k and v before they are rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
 func (k *Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.AttentionPre, Version: Version, Keeps: vector.HasTiles(),
+	return core.Info{Name: Name, Op: core.AttentionPre, Version: Version, Keeps: true,
 		Summary: "all of a layer before its attention, for inference",
 		DTypes:  []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}}
 }

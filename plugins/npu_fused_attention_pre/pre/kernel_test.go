@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
-	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/golden"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/qkv"
@@ -60,9 +59,6 @@ func TestLargeCalls(t *testing.T) {
 
 // TestBitsDoNotDependOnWhatIsKept: memory may be short, and a process that was started again has nothing.
 func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
-	if !vector.HasTiles() {
-		t.Skip("nothing is kept without units for tiles")
-	}
 	for name, c := range uses(140) {
 		if held := simdtest.SameBitsKept(t, new(Kernel), c); c.Facts.Scaling == "" && held < 2*28*38*259 {
 			t.Errorf("%s: %d bytes are kept", name, held)

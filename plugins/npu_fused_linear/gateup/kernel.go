@@ -42,9 +42,9 @@ type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
 	Multiply vector.Multiplier
 
-	kept   vector.KeptTiles // the weights, where they are frozen
-	gateUp []float32        // [rows of a block, 2I]: g and u, or their gradients
-	wide   []float32        // [T,D]: dx before it is rounded to storage, unless that is float32
+	kept   vector.Kept // the weights, where they are frozen
+	gateUp []float32   // [rows of a block, 2I]: g and u, or their gradients
+	wide   []float32   // [T,D]: dx before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -53,7 +53,7 @@ func (k *Kernel) Info() core.Info {
 		Summary: "the linear layers of gate and up, and swiglu", DTypes: dtypes, Backward: true}
 	if k.Multiply == nil { // which adds a sum once, if it has few terms
 		i.Adds, i.AddsTokens = adds, vector.StepTerms
-		i.Keeps = vector.HasTiles()
+		i.Keeps = true
 	}
 	return i
 }

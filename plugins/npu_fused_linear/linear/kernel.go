@@ -39,8 +39,8 @@ type Kernel struct {
 	Multiply vector.Multiplier
 
 	tiles []vector.TileProduct
-	kept  vector.KeptTiles // the weights that are frozen
-	u, v  []float32        // [T,R]: what A makes of x, and B of dy
+	kept  vector.Kept // the weights that are frozen
+	u, v  []float32   // [T,R]: what A makes of x, and B of dy
 	nf4   vector.NF4
 	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
@@ -52,7 +52,7 @@ func (k *Kernel) Info() core.Info {
 		Rounds: []core.DType{core.BFloat16}}
 	if k.Multiply == nil { // which adds a sum once, if it has few terms
 		i.Adds, i.AddsTokens = adds, vector.StepTerms
-		i.Keeps = vector.HasTiles()
+		i.Keeps = true
 	}
 	return i
 }
@@ -78,7 +78,7 @@ func (k *Kernel) multiply(c *core.Call, weight bool, products ...vector.Product)
 	switch {
 	case k.Multiply != nil:
 		k.Multiply(products...)
-	case vector.HasTiles() && products[0].M > vector.FewRows:
+	case products[0].M > vector.FewRows:
 		k.tiles = k.tiles[:0]
 		for _, p := range products {
 			k.tiles = append(k.tiles, vector.TileProduct{Product: p})

@@ -22,7 +22,7 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 }
 
 // Products returns those of a call that has the layers' weights, scales and biases, and the inputs that each of the
-// weights is made of, where they are frozen; for vector.KeptTiles. They compute q, k and v of x [T,D] in y, where the
+// weights is made of, where they are frozen; for vector.Kept. They compute q, k and v of x [T,D] in y, where the
 // biases are already.
 func Products(c *core.Call, x vector.Matrix, y [3][]float32, frozen bool) (all []vector.Product, of [][]core.Tensor) {
 	T, D := c.Tokens(), c.Facts.Dim

@@ -39,8 +39,8 @@ type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
 	Multiply vector.Multiplier
 
-	kept vector.KeptTiles // the weights, where they are frozen
-	wide [4][]float32     // q, k and v, or dx, before they are rounded to storage, unless that is float32
+	kept vector.Kept  // the weights, where they are frozen
+	wide [4][]float32 // q, k and v, or dx, before they are rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -49,7 +49,7 @@ func (k *Kernel) Info() core.Info {
 		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true}
 	if k.Multiply == nil { // which adds a sum once, if it has few terms
 		i.Adds, i.AddsTokens = adds, vector.StepTerms
-		i.Keeps = vector.HasTiles()
+		i.Keeps = true
 	}
 	return i
 }

@@ -80,9 +80,10 @@ func (k *Kernel) score(c chunk, s span, z []float32) {
 }
 
 // multiply computes products, the first of which is that with the weight of a span. What is frozen is packed once
-// for all calls, if there are units for tiles and memory allows.
+// for all calls, if there are units for tiles and memory allows. Without these, chunks of as many targets as rowsOf has
+// take as long either way, and a large vocabulary a gigabyte less.
 func (k *Kernel) multiply(c chunk, s span, products ...vector.Product) {
-	if k.Multiply != nil || !c.Facts.Frozen {
+	if k.Multiply != nil || !c.Facts.Frozen || !vector.HasTiles() {
 		k.Multiply.Run(products...)
 		return
 	}

@@ -43,7 +43,7 @@ type Kernel struct {
 	tile    []float32 // [targets of a chunk, width of a span]: logits, or their gradient
 	logits  []float32 // those of a chunk that has no room in dweight
 	highs   []float32 // [targets of a chunk, spans]
-	kept    vector.KeptTiles
+	kept    vector.Kept
 }
 
 // Info implements core.Kernel.

@@ -90,9 +90,6 @@ func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
 // TestTargetsOfAFrozenWeight: they come in chunks from the first on, of more rows.
 func TestTargetsOfAFrozenWeight(t *testing.T) {
 	vocab := frozenBytes / 4 / (2 * chunkRows)
-	if vector.HasTiles() {
-		vocab *= 2
-	}
 	for _, targets := range []int{1, 2*chunkRows + 1} {
 		c := use(core.Float32, targets, 2, vocab)
 		c.Facts.Frozen = true
@@ -110,9 +107,6 @@ func TestRoomIsForAsManyTargetsAsThereMayBe(t *testing.T) {
 	k, first := new(Kernel), 0
 	for _, labels := range []int{chunkRows, tokens, rows, 1} {
 		c := use(core.Float32, tokens, 2, frozenBytes/4/rows)
-		if vector.HasTiles() {
-			c.Facts.Vocab *= 2
-		}
 		c.Facts.Frozen = true
 		if got := rowsOf(c.Facts); got != rows {
 			t.Fatalf("chunks of %d rows, the test wants %d", got, rows)
@@ -221,7 +215,7 @@ func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
 // TestWhatIsKeptOfAFrozenWeight changes no bit, and serves any number of targets.
 func TestWhatIsKeptOfAFrozenWeight(t *testing.T) {
 	if !vector.HasTiles() {
-		t.Skip("nothing is kept without units for tiles")
+		t.Skip("nothing of the head is kept without units for tiles")
 	}
 	const dim, vocab = 260, keptWidth + 300
 	before, k := keep.Held(), new(Kernel)
