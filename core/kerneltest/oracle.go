@@ -150,6 +150,7 @@ func compareWith(ctx context.Context, k core.Kernel, o Oracle, forward, backward
 // is an error: what is compared with a formula is the author's choice.
 func RunOracle(t *testing.T, k core.Kernel, o Oracle, cases []Case) {
 	t.Helper()
+	collectRarely()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			if err := CheckOracle(t.Context(), k, o, c); err != nil {
