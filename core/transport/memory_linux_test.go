@@ -11,28 +11,25 @@ import (
 // TestAPluginThatRestsGivesItsMemoryBack, but for what is in use.
 func TestAPluginThatRestsGivesItsMemoryBack(t *testing.T) {
 	p := open(t, quiet(Options{}))
-	output := p.output
-	region := func() *shm.Region {
-		b, err := output.Alloc(1 << 20)
-		if err != nil {
-			t.Fatal(err)
+	for name, pool := range map[string]*shm.Pool{"outputs": p.output, "copies": p.stage.memory} {
+		region := func() ([]byte, *shm.Region) {
+			b, err := pool.Alloc(1 << 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _, _ := shm.Locate(b)
+			return b, r
 		}
-		r, _, _ := shm.Locate(b)
-		t.Cleanup(func() { output.Free(b) })
-		return r
-	}
-	free, err := output.Alloc(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	freed, _, _ := shm.Locate(free)
-	output.Free(free)
-	if p.Rest(); !freed.Closed() {
-		t.Error("it kept memory that nobody uses")
-	}
-	used := region()
-	if p.Rest(); used.Closed() {
-		t.Error("it gave back memory that is in use")
+		free, freed := region()
+		pool.Free(free)
+		if p.Rest(); !freed.Closed() {
+			t.Errorf("it kept memory for %s that nobody uses", name)
+		}
+		b, used := region()
+		t.Cleanup(func() { pool.Free(b) })
+		if p.Rest(); used.Closed() {
+			t.Errorf("it gave back memory for %s that is in use", name)
+		}
 	}
 }
 

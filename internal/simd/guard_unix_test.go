@@ -4,8 +4,9 @@ package simd
 
 import (
 	"os"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // noGuards leaves the page after guarded memory open. It is for emulators that fault on a
@@ -15,15 +16,15 @@ var noGuards = os.Getenv("TUNE_TEST_NO_GUARDS") != ""
 // guardedBytes returns memory that ends where that of the process ends: the byte after
 // it cannot be read or written.
 func guardedBytes(t testing.TB, size int) []byte {
-	page := syscall.Getpagesize()
+	page := unix.Getpagesize()
 	room := (size + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	m, err := unix.Mmap(-1, 0, room+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { syscall.Munmap(m) })
+	t.Cleanup(func() { unix.Munmap(m) })
 	if !noGuards {
-		if err := syscall.Mprotect(m[room:], syscall.PROT_NONE); err != nil {
+		if err := unix.Mprotect(m[room:], unix.PROT_NONE); err != nil {
 			t.Fatal(err)
 		}
 	}

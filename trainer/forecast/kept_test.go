@@ -42,8 +42,8 @@ func (k keeping) Info() core.Info {
 	return i
 }
 
-// adapted is a model whose 7 linear layers in each of 3 blocks have adapters, with a kernel at each.
-func adapted(t *testing.T, keeps bool) *models.Model {
+// adapted is a model whose 7 linear layers in each of 3 blocks have adapters, with a kernel at each site of the op.
+func adapted(t *testing.T, op core.Op, keeps bool) *models.Model {
 	t.Helper()
 	m, err := models.NewWith([]byte(config), autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Rank: 2}})
 	if err != nil {
@@ -51,7 +51,7 @@ func adapted(t *testing.T, keeps bool) *models.Model {
 	}
 	t.Cleanup(m.Free)
 	reg := core.NewRegistry()
-	if err := reg.Register(keeping{reference.Kernel(core.Linear), keeps}); err != nil {
+	if err := reg.Register(keeping{reference.Kernel(op), keeps}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
@@ -65,21 +65,23 @@ func TestWhatKernelsKeepIsForecast(t *testing.T) {
 	both := func(m, n int) int64 {
 		return vector.KeptBytes(m, n, core.Float32) + vector.KeptBytes(n, m, core.Float32)
 	}
-	all, layer := 3*(4*both(32, 32)+3*both(32, 64))+both(50, 32), both(32, 32)
+	layer, head := both(32, 32), both(50, 32)
 	for _, tt := range []struct {
 		name       string
+		op         core.Op
 		keeps      bool
 		free, most int64
 		want       int64
 	}{
-		{"all", true, 1 << 40, 0, all},
-		{"what is allowed", true, 1 << 40, 2*layer + 1, 2 * layer},
-		{"nothing is allowed", true, 1 << 40, -1, 0},
-		{"no memory is left", true, 1, 0, 0},
-		{"no kernel keeps", false, 1 << 40, 0, 0},
+		{"all", core.Linear, true, 1 << 40, 0, 3*(4*layer+3*both(32, 64)) + head},
+		{"within a larger site", core.LinearCrossEntropy, true, 1 << 40, 0, head},
+		{"what is allowed", core.Linear, true, 1 << 40, 2*layer + 1, 2 * layer},
+		{"nothing is allowed", core.Linear, true, 1 << 40, -1, 0},
+		{"no memory is left", core.Linear, true, 1, 0, 0},
+		{"no kernel keeps", core.Linear, false, 1 << 40, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := forecastOf(t, adapted(t, tt.keeps), forecast.Run{Batch: 2, Seq: 16, Free: tt.free, MaxKept: tt.most})
+			f := forecastOf(t, adapted(t, tt.op, tt.keeps), forecast.Run{Batch: 2, Seq: 16, Free: tt.free, MaxKept: tt.most})
 			var got int64
 			for _, p := range f.Memory {
 				if p.Name == forecast.KeptPart {

@@ -89,6 +89,11 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if whole, ok := m.(interface{ ForInference() core.Model }); ok && r.Inference {
 		m = whole.ForInference()
 	}
+	if pool, ok := r.Memory.(*shm.Pool); ok { // whose pages would stay in use, beside those of the run
+		apart := pool.Apart()
+		defer apart.Close() // when no process maps it any more
+		r.Memory = apart
+	}
 	s := newSession(reg, r, o)
 	p, err := core.NewPlan(ctx, m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
@@ -99,11 +104,11 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 				"uses", s.late, "limit", o.Limit)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
 	if s.fresh > 0 { // also a process that is needed has grown by what was measured; it starts again when it is called
 		reg.Rest(o.Placed)
+	}
+	if err != nil {
+		return nil, err
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil
@@ -215,14 +220,11 @@ func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (c
 	if s.run.Memory == nil {
 		return core.Measurement{}, errors.New("measure: Run.Memory is nil: set it to the memory of the model's tensors")
 	}
-	before := core.HealthOf(k)
-	mem := s.run.Memory
-	if pool, ok := mem.(*shm.Pool); ok { // whose pages would stay in use, beside those of the run
-		apart := pool.Apart()
-		defer apart.Close()
-		mem = apart
+	if site.Facts.Frozen { // what the kernels before keep would take the room of what this one may
+		s.reg.Rest(s.opts.Placed)
 	}
-	p, err := nn.NewProbe(mem, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
+	before := core.HealthOf(k)
+	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
 		return core.Measurement{}, err
 	}

@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,24 +23,29 @@ import (
 // sleeper is a kernel that computes nothing, in a known time.
 type sleeper struct {
 	name   string
+	op     core.Op // attention if empty
 	takes  time.Duration
 	fail   error
 	hook   func() // at every call
+	see    func(*core.Call)
 	health core.Health
 	calls  int
 	rests  int // of its plugin
 }
 
 func (k *sleeper) Info() core.Info {
-	return core.Info{Name: k.name, Op: core.Attention, Backward: true}
+	return core.Info{Name: k.name, Op: cmp.Or(k.op, core.Attention), Backward: true}
 }
 func (k *sleeper) Supports(core.Facts) error { return nil }
 func (k *sleeper) Health() core.Health       { return k.health }
 func (k *sleeper) Backward(ctx context.Context, c *core.Call) error {
 	return k.Forward(ctx, c)
 }
-func (k *sleeper) Forward(context.Context, *core.Call) error {
+func (k *sleeper) Forward(_ context.Context, c *core.Call) error {
 	k.calls++
+	if k.see != nil {
+		k.see(c)
+	}
 	time.Sleep(k.takes)
 	if k.hook != nil {
 		k.hook()
@@ -256,12 +262,34 @@ func TestAProcessThatWasMeasuredStartsAgain(t *testing.T) {
 	}
 }
 
+// TestWhatIsKeptTakesNoRoomOfTheNext: kernels of one process keep packed weights in the same room.
+func TestWhatIsKeptTakesNoRoomOfTheNext(t *testing.T) {
+	k := &sleeper{name: "k", op: core.RMSNorm}
+	measured := measure.New(scan(t, k), run, measure.Options{CacheDir: "off"})
+	b := nn.NewBuilder(autograd.Heap{})
+	nn.NewRMSNorm(b, "norm", "norm", 24, 1e-6)
+	body := b.Body()
+	for _, frozen := range []bool{false, true} {
+		site := body.Sites()[0]
+		site.Facts.Frozen = frozen
+		before := k.rests
+		if _, err := measured(t.Context(), site, k); err != nil {
+			t.Fatal(err)
+		}
+		if rested := k.rests > before; rested != frozen {
+			t.Errorf("frozen %v: its process started again: %v", frozen, rested)
+		}
+	}
+}
+
 // TestWhatIsMeasuredLeavesNoPages in the memory of the run: they would stay in use beside those of the run.
 func TestWhatIsMeasuredLeavesNoPages(t *testing.T) {
 	pool := shm.NewPool("run", 0, shm.HostOnly, shm.New)
 	defer pool.Close()
 	used := int64(0)
+	var region *shm.Region // of the inputs
 	k := &sleeper{name: "k", hook: func() { used = max(used, pool.InUse()) }}
+	k.see = func(c *core.Call) { region, _, _ = shm.Locate(c.In[0].Data) }
 	r := run
 	r.Memory = pool
 	_, err := measure.Plan(t.Context(), model(t), scan(t, k), "auto", r, measure.Options{CacheDir: "off"})
@@ -270,6 +298,9 @@ func TestWhatIsMeasuredLeavesNoPages(t *testing.T) {
 	}
 	if used > 0 || k.calls == 0 {
 		t.Errorf("%d bytes were in use there in one of %d calls", used, k.calls)
+	}
+	if region == nil || !region.Closed() {
+		t.Error("the memory of what was measured is still there")
 	}
 }
 

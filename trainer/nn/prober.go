@@ -106,8 +106,8 @@ func (p *prober) next(param *Param) *Param {
 		if param.Tensor.DType != core.Int32 {
 			scatter(in.rng, param.Tensor)
 		}
-		if param.Frozen {
-			param.Changed() // never again, so that a kernel keeps what it makes of it, as in a run
+		if param.Frozen && !in.inference {
+			param.Changed() // never again, so that a kernel keeps what it makes of it, as in a run of training
 		}
 		in.params = append(in.params, param)
 	}

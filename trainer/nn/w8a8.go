@@ -44,7 +44,7 @@ func (l *Linear) Scaling() core.Scaling {
 	return l.int8.scaling
 }
 
-// Linears returns the linear layers but routers and, where it shares the embedding's weight, the head.
+// Linears returns the linear layers but routers, also a head that shares the embedding's weight.
 func (b *Body) Linears() []*Linear { return b.layers }
 
 // offerInt8 adds the site of a layer that multiplies int8, and memory for what its file has not.

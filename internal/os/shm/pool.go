@@ -55,8 +55,9 @@ func NewShapes(name string, region func(string, int64, Kind) (*Region, error)) *
 	return p
 }
 
-// Apart returns a pool of the same make for what is not needed for long: its Close gives every page back, also where
-// the pool itself would keep them for what comes next. It may use as much as the pool may now.
+// Apart returns a pool of the same make for what is not needed for long: its Close gives every page back that no
+// other process maps, also where the pool itself would keep them for what comes next. It may use as much as the pool
+// may now.
 func (p *Pool) Apart() *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

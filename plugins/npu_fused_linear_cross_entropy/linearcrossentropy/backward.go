@@ -20,8 +20,7 @@ const (
 	// chunkBytes is what the logits of such a chunk may take when more rows fit than these.
 	chunkBytes = 16 << 20
 	// frozenBytes is the same where the weight is frozen, and no dweight takes memory: with the sizes above all 512
-	// rows, in 0.8 of the time of 112 on an Intel Xeon, and 0.93 to 0.95 of that of two chunks on AMD's Zen 4. On tiles,
-	// the packed weight is read from memory for each chunk.
+	// rows, in 0.8 of the time of 112 on an Intel Xeon, and 0.93 to 0.95 of that of two chunks on AMD's Zen 4.
 	frozenBytes = 320 << 20
 )
 
