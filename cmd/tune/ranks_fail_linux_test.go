@@ -76,11 +76,12 @@ func (r *rankRun) text() string {
 	return string(b)
 }
 
-// until waits for something of a run that goes on.
+// until waits for something of a run that goes on, or of what it leaves.
 func (r *rankRun) until(what string, so func() bool) {
 	r.t.Helper()
-	if !eventually(r.t, so) {
-		r.t.Fatalf("%s did not happen:\n%s", what, r.text())
+	over := func() bool { return r.cmd.ProcessState == nil && !holdsFiles(r.cmd.Process.Pid) }
+	if !eventually(r.t, func() bool { return so() || over() }) || !so() {
+		r.t.Fatalf("%s did not happen; the run has ended: %v\n%s", what, over(), r.text())
 	}
 }
 

@@ -55,8 +55,20 @@ func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"XDG_CACHE_HOME="+cacheDir(t), "XDG_CONFIG_HOME="+t.TempDir())
+		"OMPI_MCA_orte_tmpdir_base="+sessionDir(t), "XDG_CACHE_HOME="+cacheDir(t), "XDG_CONFIG_HOME="+t.TempDir())
 	return cmd
+}
+
+// sessionDir is for what Open MPI keeps of a run. In a folder of all runs, where it keeps that otherwise, one fails that
+// makes a folder while another does. Its name is short, as sockets lie in it.
+func sessionDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ompi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // steps runs tune as n ranks and returns the losses of its steps.

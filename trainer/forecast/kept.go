@@ -30,13 +30,13 @@ func Room(free, rest, most int64) int64 {
 
 // Keep chooses the weights of which the kernels at a model's sites may keep what they make, as panels for
 // products: those of linear layers that are not trained and have a kernel that says that it keeps something, as many
-// as there is room for, in the order of the model. It returns how much memory that takes at most.
+// as there is room for, in the order of the model and the routers last. It returns how much memory that takes at most.
 func Keep(m *models.Model, room int64) (weights []*nn.Param, bytes int64) {
 	sites := map[string]core.Site{}
 	for _, s := range m.Sites() {
 		sites[s.Path] = s
 	}
-	for _, l := range m.Linears() {
+	for _, l := range slices.Concat(m.Linears(), m.Gates()) {
 		p := l.Weight
 		if !p.Frozen || slices.Contains(weights, p) || !keeps(sites, l.Site()) {
 			continue

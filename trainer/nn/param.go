@@ -56,6 +56,7 @@ type Builder struct {
 	cached  []*site // of Body.Paged, two for each attention
 	targets []Target
 	layers  []*Linear // all but routers
+	gates   []*Linear // of routers
 	use     *use
 	tied    string // of the next parameter; see Param.Tied
 	err     error
@@ -175,6 +176,7 @@ type Body struct {
 	cached  []*site // of Paged, two for each attention
 	targets []Target
 	layers  []*Linear
+	gates   []*Linear
 	use     *use
 }
 
@@ -182,7 +184,7 @@ var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
 func (b *Builder) Body() Body {
-	return Body{b.mem, b.params, b.buffers, b.sites, b.cached, b.targets, b.layers, b.use}
+	return Body{b.mem, b.params, b.buffers, b.sites, b.cached, b.targets, b.layers, b.gates, b.use}
 }
 
 // Params returns the parameters, in the order in which they were built.
@@ -212,7 +214,7 @@ func (b *Body) Free() {
 	for _, l := range b.layers {
 		l.int8.free(b.mem)
 	}
-	b.params, b.buffers, b.layers = nil, nil, nil
+	b.params, b.buffers, b.layers, b.gates = nil, nil, nil, nil
 }
 
 // site is a place where a kernel can go. It implements core.Hook.

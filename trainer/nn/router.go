@@ -77,6 +77,7 @@ func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) 
 		r.gate.Bias = b.Param(path+".bias", cfg.Experts)
 	}
 	r.gate.offer(b, sitePath+".logits")
+	b.gates = append(b.gates, r.gate)
 	r.site = b.site(sitePath, core.MoEGate, cfg.moeGate())
 	switch {
 	case cfg.Bias && cfg.BiasName == "":

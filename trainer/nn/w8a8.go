@@ -47,6 +47,9 @@ func (l *Linear) Scaling() core.Scaling {
 // Linears returns the linear layers but routers, also a head that shares the embedding's weight.
 func (b *Body) Linears() []*Linear { return b.layers }
 
+// Gates returns the linear layers of routers.
+func (b *Body) Gates() []*Linear { return b.gates }
+
 // offerInt8 adds the site of a layer that multiplies int8, and memory for what its file has not.
 func (l *Linear) offerInt8(b *Builder, path string, scaling core.Scaling) {
 	w := l.Weight.Tensor
