@@ -59,8 +59,8 @@ func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sessionDir is for what Open MPI keeps of a run. In a folder of all runs, where it keeps that otherwise, one fails that
-// makes a folder while another does. Its name is short, as sockets lie in it.
+// sessionDir is for what Open MPI keeps of a run. In a folder of all runs, where it keeps that otherwise, one fails
+// that makes a folder while another does. Its name is short, as sockets lie in it.
 func sessionDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ompi")
