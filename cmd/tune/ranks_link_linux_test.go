@@ -124,8 +124,12 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 					t.Error(err)
 				}
 				ended, text = run(tune.Args[0], "--resume", "--out", out, "--steps", fmt.Sprint(last+2))
-				if err := <-ended; err != nil {
-					t.Fatalf("the resumed run: %v\n%s", err, text)
+				err = <-ended
+				said := text.String()
+				if err != nil && strings.Contains(said, "\ndone: ") && strings.Contains(said, "\n[mpiexec@") {
+					t.Logf("MPICH's launcher failed after all ranks had ended, as it does once in a while: %v\n%s", err, said)
+				} else if err != nil {
+					t.Fatalf("the resumed run: %v\n%s", err, said)
 				}
 				wantModel(t, out)
 			})

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/patient"
 )
 
 // DefaultFile is the name of the lock file in the working directory, which counts if no
@@ -122,7 +123,7 @@ func (l *Lock) write() error {
 	_, err = f.Write(Format(l.Entries))
 	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), l.File)
+		err = patient.Rename(f.Name(), l.File)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

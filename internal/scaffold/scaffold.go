@@ -27,6 +27,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/examples"
 	"github.com/seed98097648/tune/internal/ops"
+	"github.com/seed98097648/tune/internal/os/patient"
 	"github.com/seed98097648/tune/plugins"
 )
 
@@ -102,10 +103,10 @@ func (p Plugin) Write(dir string) error {
 			return fmt.Errorf("scaffold: %w", err)
 		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
+	if err := patient.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
 		return fmt.Errorf("scaffold: %w", err)
 	}
-	if err := os.Rename(whole, dir); err != nil {
+	if err := patient.Rename(whole, dir); err != nil {
 		return fmt.Errorf("scaffold: %w", err)
 	}
 	return nil

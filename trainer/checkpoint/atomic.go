@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/seed98097648/tune/internal/os/patient"
 )
 
 // WriteFileAtomic is os.WriteFile, except that path always holds either its old
@@ -51,7 +53,7 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 		err = closeErr
 	}
 	if err == nil {
-		err = rename(tmp, path)
+		err = patient.Rename(tmp, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"github.com/seed98097648/tune/internal/os/patient"
 )
 
 // Folder is an output folder under construction. Its files are written below a
@@ -113,7 +115,7 @@ func (f *Folder) Commit() error {
 	}
 	// An empty folder is in the way of a rename on some systems. Remove refuses one
 	// that is no longer empty.
-	if err := remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := patient.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	return f.rename(f.path)
@@ -122,7 +124,7 @@ func (f *Folder) Commit() error {
 // rename gives the folder its name, or another one. What has it, and is on the disk, is
 // saved: a system that cannot bring the name itself there is no reason to save it again.
 func (f *Folder) rename(name string) error {
-	if err := rename(f.dir, name); err != nil {
+	if err := patient.Rename(f.dir, name); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	f.dir = ""
@@ -192,13 +194,13 @@ func (f *Folder) join() error {
 	}
 	// An older model must not be taken for one while its files are replaced.
 	for _, name := range last {
-		if err := remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := patient.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("checkpoint: output folder: %w", err)
 		}
 	}
 	for _, names := range [][]string{nil, first, last} {
 		for _, name := range names {
-			if err := rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
+			if err := patient.Rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
 				return fmt.Errorf("checkpoint: output folder: %w", err)
 			}
 		}

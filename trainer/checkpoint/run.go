@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/os/patient"
 )
 
 // Run is the output folder of a training run that keeps checkpoints: folders named
@@ -102,7 +104,7 @@ func (r *Run) Rotate(keep int, besides ...int) error {
 		}
 		path := StepDir(r.dir, step)
 		old := unusedName(path, partial)
-		if err := rename(path, old); err != nil {
+		if err := patient.Rename(path, old); err != nil {
 			errs = append(errs, err)
 			continue
 		}
