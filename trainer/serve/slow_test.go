@@ -48,19 +48,21 @@ func TestASlowReaderStopsNobodyElse(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	until(t, "the engine has begun and written the text that nobody reads", func() bool { return p.Stats().Running == 0 })
-	var others sync.WaitGroup
-	for range 4 {
-		others.Go(func() {
-			if n := len(s.stream("/v1/completions", body)); n != loudTokens+1 {
-				t.Errorf("another gets %d pieces of %d and an end", n, loudTokens)
-			}
-		})
+	another := func() {
+		if n := len(s.stream("/v1/completions", body)); n != loudTokens+1 {
+			t.Errorf("another gets %d pieces of %d and an end", n, loudTokens)
+		}
 	}
-	others.Wait()
-	if n := s.get("/metrics"); strings.Contains(n, `tune_requests_total{path="/v1/completions",code="200"} 5`) {
+	another()
+	if n := s.get("/metrics"); strings.Contains(n, `tune_requests_total{path="/v1/completions",code="200"} 2`) {
 		t.Error("the slow one has everything already: this test shows nothing")
 	}
-	c.Close()
+	var others sync.WaitGroup
+	for range 3 {
+		others.Go(another)
+	}
+	others.Wait()
+	c.Close() // on a machine so busy that the others took longer than the server waits, it has been given up before
 	until(t, "the slow one is given up", func() bool {
 		return strings.Contains(s.get("/metrics"), `tune_requests_total{path="/v1/completions",code="200"} 5`)
 	})
