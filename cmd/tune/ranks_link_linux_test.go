@@ -126,8 +126,12 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 				ended, text = run(tune.Args[0], "--resume", "--out", out, "--steps", fmt.Sprint(last+2))
 				err = <-ended
 				said := text.String()
-				if err != nil && strings.Contains(said, "\ndone: ") && strings.Contains(said, "\n[mpiexec@") {
-					t.Logf("MPICH's launcher failed after all ranks had ended, as it does once in a while: %v\n%s", err, said)
+				// MPICH 4.0's launcher was seen to write to a connection that it had closed, when the run was done; a rank that
+				// fails it calls a bad termination.
+				launchers := strings.Contains(said, "\ndone: ") && strings.Contains(said, "HYDU_sock_write") &&
+					!strings.Contains(said, "BAD TERMINATION")
+				if err != nil && launchers {
+					t.Logf("MPICH's launcher failed after the run: %v\n%s", err, said)
 				} else if err != nil {
 					t.Fatalf("the resumed run: %v\n%s", err, said)
 				}

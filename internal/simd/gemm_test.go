@@ -143,17 +143,18 @@ func TestPackedPanelsGiveTheBitsOfWhatIsNotPacked(t *testing.T) {
 
 // stored returns a matrix in every way that operands are stored.
 func stored(x Matrix) map[string]Matrix {
-	half, single := make([]uint16, len(x.Data)), make([]uint16, len(x.Data))
-	Float32ToBFloat16(half, x.Data)
-	Float32ToFloat16(single, x.Data)
+	bfloat16, float16 := make([]uint16, len(x.Data)), make([]uint16, len(x.Data))
+	Float32ToBFloat16(bfloat16, x.Data)
+	Float32ToFloat16(float16, x.Data)
 	whole, scale := make([]int8, len(x.Data)), make([]float32, len(x.Data))
 	for i, v := range x.Data {
 		whole[i], scale[i] = int8(100*v), 0.5+float32(i%3)
 	}
 	rounded := x
 	rounded.Rounded = true
-	return map[string]Matrix{"float32": x, "rounded": rounded, "bfloat16": {BFloat16: half, Stride: x.Stride},
-		"float16": {Float16: single, Stride: x.Stride}, "int8": {Int8: whole, Scale: scale, Stride: x.Stride}}
+	return map[string]Matrix{"float32": x, "rounded": rounded, "bfloat16": {BFloat16: bfloat16, Stride: x.Stride},
+		"float16": {Float16: float16, Stride: x.Stride}, "int8": {Int8: whole, Scale: scale, Stride: x.Stride},
+		"loaded": {Load: func(dst []float32, from int) { copy(dst, x.Data[from:]) }, Stride: x.Stride}}
 }
 
 func TestPanelsOfAnotherProductAreRefused(t *testing.T) {
