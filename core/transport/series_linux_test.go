@@ -241,6 +241,60 @@ func TestWhatGoesAlone(t *testing.T) {
 	}
 }
 
+// TestASeriesIsAsLongAsItsRecord: calls with many tensors fill it before there are as many as a plugin takes.
+func TestASeriesIsAsLongAsItsRecord(t *testing.T) {
+	p := openForSeries(t, quiet(Options{}))
+	c := makeCall(t, core.MoEExperts, core.Forward, moeFacts(64), p.host, p.output)
+	p.shareAll(t, c)
+	steps := stepsOf(p.moe, slices.Repeat([]*core.Call{c}, 100))
+	if got, want := len(p.fitting(steps)), wire.MaxRecord/wire.RecordSize(len(c.In)+len(c.Out)); got != want {
+		t.Errorf("%d calls go together, want the %d that fit", got, want)
+	}
+	if n, err := p.instance.RunSeries(t.Context(), steps, nil); n != len(steps) || err != nil {
+		t.Fatal(n, err)
+	}
+	p.wantHealth(t, core.Health{})
+	if h := p.moe.Health(); h.Calls != uint64(len(steps)) {
+		t.Errorf("%d calls, want %d", h.Calls, len(steps))
+	}
+}
+
+// TestWhatEndsASeries: a call that is not for its kernel, and kernels that are there no more, or elsewhere.
+func TestWhatEndsASeries(t *testing.T) {
+	p := openForSeries(t, quiet(Options{}))
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	other := *c
+	other.In = c.In[:1]
+	p.shareAll(t, c)
+	of := func(p plugin) core.Step { return core.Step{Kernel: &kernel{plugin: &p, info: core.Info{Op: core.RMSNorm}}, Call: c} }
+	for name, step := range map[string]core.Step{
+		"a call that its kernel refuses": {Kernel: p.norm, Call: &other},
+		"closed":                         of(plugin{instance: p.instance, closed: true}),
+		"given up":                       of(plugin{instance: p.instance, lost: errors.New("it died")}),
+		"of another process":             of(plugin{instance: &instance{}}),
+		"no plugin's":                    {Kernel: reference.Kernel(core.RMSNorm), Call: c},
+	} {
+		steps := append(stepsOf(p.norm, []*core.Call{c, c}), step, core.Step{Kernel: p.norm, Call: c})
+		if n := len(p.fitting(steps)); n != 2 {
+			t.Errorf("%s: %d calls go together, want 2", name, n)
+		}
+	}
+	if n := len(p.fitting(append(stepsOf(p.norm, []*core.Call{c, c}), of(plugin{instance: p.instance})))); n != 3 {
+		t.Errorf("%d calls of two kernels of one process go together, want 3", n)
+	}
+}
+
+// shareAll maps the tensors of a call, as a call that goes alone does.
+func (p opened) shareAll(t *testing.T, c *core.Call) {
+	t.Helper()
+	for _, x := range slices.Concat(c.In, c.Out) {
+		r, _, _ := p.locate(x.Data)
+		if err := p.proc.share(r, p.output.Has(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestAPluginThatTakesNoSeries is called one by one.
 func TestAPluginThatTakesNoSeries(t *testing.T) {
 	t.Setenv(barePlugin, compileBare(t))
@@ -428,12 +482,7 @@ func TestAPluginThatDiesWhenItIsBound(t *testing.T) {
 	t.Cleanup(func() { host.Close() })
 	calls, want := chain(t, host, p.output, "", "", "")
 	for _, c := range calls {
-		for _, x := range append(slices.Clone(c.In), c.Out...) {
-			r, _, _ := p.locate(x.Data)
-			if err := p.proc.share(r, p.output.Has(r)); err != nil { // nothing is in the way of a series but binding
-				t.Fatal(err)
-			}
-		}
+		p.shareAll(t, c) // nothing is in the way of a series but binding
 	}
 	if n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil); n != 3 || err != nil {
 		t.Fatal(n, err)

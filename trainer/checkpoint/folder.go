@@ -107,8 +107,10 @@ func (f *Folder) Commit() error {
 	if err := syncTree(f.dir); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
-	if f.own && checkVacant(f.path) != nil {
-		return f.keep(fmt.Errorf("checkpoint: output folder %s is no longer empty", f.path))
+	if f.own {
+		if why := occupied(f.path); why != nil {
+			return f.keep(fmt.Errorf("checkpoint: output folder %s was free when the run began: %w", f.path, why))
+		}
 	}
 	if f.last != nil {
 		return f.join()
@@ -223,11 +225,31 @@ func (f *Folder) Abort() error {
 	return nil
 }
 
+// What is in the way of a folder.
+var (
+	errIsFile   = errors.New("now it is a file")
+	errNotEmpty = errors.New("now it is not empty")
+)
+
 // checkVacant accepts a path that does not exist and an empty folder, but for some names
 // and what runs have not finished.
 func checkVacant(path string, but ...string) error {
-	if info, err := os.Stat(path); err == nil && !info.IsDir() { // of which Windows says that its entries do not exist
+	switch err := occupied(path, but...); {
+	case err == nil:
+		return nil
+	case errors.Is(err, errIsFile):
 		return fmt.Errorf("checkpoint: output folder: %s is a file; choose another name for the folder", path)
+	case errors.Is(err, errNotEmpty):
+		return fmt.Errorf("checkpoint: output folder %s exists and is not empty; choose another folder or remove it", path)
+	default:
+		return fmt.Errorf("checkpoint: output folder: %w", err)
+	}
+}
+
+// occupied returns why the path is not vacant.
+func occupied(path string, but ...string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() { // of which Windows says that its entries do not exist
+		return errIsFile
 	}
 	entries, err := os.ReadDir(path)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
@@ -237,12 +259,10 @@ func checkVacant(path string, but ...string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err != nil:
-		return fmt.Errorf("checkpoint: output folder: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("checkpoint: output folder %s exists and is not empty; choose another folder or remove it", path)
+	case err == nil && len(entries) > 0:
+		return errNotEmpty
 	}
-	return nil
+	return err
 }
 
 // syncTree brings every file and folder at or below dir to the disk.

@@ -138,17 +138,30 @@ func TestCommitLooksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
-	var kept *KeptError
-	if err := f.Commit(); !errors.As(err, &kept) || kept.Path != out+"-3" || !strings.Contains(err.Error(),
-		"no longer empty; the model is in "+kept.Path) {
-		t.Errorf("commit to a folder with a file: %v", err)
-	}
+	wantKept(t, f, out+"-3", "now it is not empty")
 	wantText(t, out, "mine")
 	wantText(t, out+"-3", "new")
 	if err := taken.Close(); err != nil {
 		t.Error(err)
 	}
 	wantNames(t, root, "out", "out-3")
+
+	file := filepath.Join(root, "file")
+	f, err = NewFolder(file)
+	fill(t, f, err, "new")
+	write1(t, file, "mine")
+	wantKept(t, f, file+"-2", "now it is a file")
+	wantText(t, file+"-2", "new")
+}
+
+// wantKept commits a folder whose place is taken.
+func wantKept(t *testing.T, f *Folder, path, why string) {
+	t.Helper()
+	var kept *KeptError
+	if err := f.Commit(); !errors.As(err, &kept) || kept.Path != path ||
+		!strings.HasSuffix(err.Error(), why+"; the model is in "+path) {
+		t.Errorf("commit to a place that is taken: %v, want %q", err, why)
+	}
 }
 
 // A folder that is there stays: it may be where a file system is mounted, or in a folder
