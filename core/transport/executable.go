@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 
+	goplugin "github.com/hashicorp/go-plugin"
+
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/trust"
 	"github.com/seed98097648/tune/internal/os/self"
@@ -135,4 +137,16 @@ func (e *executable) checksum() (string, error) {
 	}
 	e.sum = hex.EncodeToString(h.Sum(nil))
 	return e.sum, nil
+}
+
+// mustHave says that the file has another checksum. This program has none but its own, which may not be known yet.
+func (e *executable) mustHave(checksum string) error {
+	if e.own {
+		return nil
+	}
+	sum, err := e.checksum()
+	if err == nil && sum != checksum {
+		err = goplugin.ErrChecksumsDoNotMatch
+	}
+	return err
 }

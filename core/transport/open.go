@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/plainfile"
+	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
@@ -77,13 +78,22 @@ func (i *instance) open(ctx context.Context, allow func(sum string) error) error
 		return explainFiles(err)
 	}
 	defer exe.Close()
-	if i.checksum, err = exe.checksum(); err == nil {
-		err = allow(i.checksum)
-	}
-	if err != nil {
+	// Without a lock nobody has to know the checksum of this program before it starts once more: it is read meanwhile.
+	late := exe.own && i.opts.Lock == nil
+	if late {
+		go self.Checksum()
+	} else if i.checksum, err = exe.checksum(); err != nil {
 		return err
 	}
-	i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...)
+	if err := allow(i.checksum); err != nil {
+		return err
+	}
+	if i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...); err != nil || !late {
+		return err
+	}
+	if i.checksum, err = exe.checksum(); err != nil {
+		i.proc.end()
+	}
 	return err
 }
 

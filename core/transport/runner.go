@@ -30,12 +30,9 @@ var _ runner.Runner = (*starter)(nil)
 func (p *process) newStarter(exe *executable,
 	checksum, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
 	return func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
-		sum, err := exe.checksum()
+		err := exe.mustHave(checksum)
 		if err != nil {
 			return nil, err
-		}
-		if sum != checksum {
-			return nil, goplugin.ErrChecksumsDoNotMatch
 		}
 		p.cmd.Dir = filepath.Dir(exe.abs)
 		if p.cmd.Path, err = exe.alias(dir); err != nil {

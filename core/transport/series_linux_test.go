@@ -266,7 +266,9 @@ func TestWhatEndsASeries(t *testing.T) {
 	other := *c
 	other.In = c.In[:1]
 	p.shareAll(t, c)
-	of := func(p plugin) core.Step { return core.Step{Kernel: &kernel{plugin: &p, info: core.Info{Op: core.RMSNorm}}, Call: c} }
+	of := func(p plugin) core.Step {
+		return core.Step{Kernel: &kernel{plugin: &p, info: core.Info{Op: core.RMSNorm}}, Call: c}
+	}
 	for name, step := range map[string]core.Step{
 		"a call that its kernel refuses": {Kernel: p.norm, Call: &other},
 		"closed":                         of(plugin{instance: p.instance, closed: true}),
