@@ -139,9 +139,10 @@ func (e *executable) checksum() (string, error) {
 	return e.sum, nil
 }
 
-// mustHave says that the file has another checksum. This program has none but its own, which may not be known yet.
+// mustHave returns an error if the file has another checksum. That of this program, which cannot change while it runs,
+// may be "": it is not known yet.
 func (e *executable) mustHave(checksum string) error {
-	if e.own {
+	if e.own && checksum == "" {
 		return nil
 	}
 	sum, err := e.checksum()

@@ -71,14 +71,15 @@ func newInstance(o Options, path string) *instance {
 	return &instance{opts: o, path: path, alone: map[binding]bool{}}
 }
 
-// open starts the executable of an instance, if its checksum is allowed.
+// open starts the executable of an instance, if its checksum is allowed: "" stands for that of this program where there
+// is no lock.
 func (i *instance) open(ctx context.Context, allow func(sum string) error) error {
 	exe, err := openExecutable(i.opts.how, i.path)
 	if err != nil {
 		return explainFiles(err)
 	}
 	defer exe.Close()
-	// Without a lock nobody has to know the checksum of this program before it starts once more: it is read meanwhile.
+	// Without a lock nobody needs the checksum of this program before it is started again: it is read meanwhile.
 	late := exe.own && i.opts.Lock == nil
 	if late {
 		go self.Checksum()
@@ -91,7 +92,10 @@ func (i *instance) open(ctx context.Context, allow func(sum string) error) error
 	if i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...); err != nil || !late {
 		return err
 	}
-	if i.checksum, err = exe.checksum(); err != nil {
+	if i.checksum, err = exe.checksum(); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		i.proc.end()
 	}
 	return err

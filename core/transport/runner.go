@@ -25,7 +25,7 @@ type starter struct {
 
 var _ runner.Runner = (*starter)(nil)
 
-// newStarter prepares the start of what must have the checksum. The process works in the
+// newStarter prepares the start of what must have the checksum, see mustHave. The process works in the
 // folder of its executable, reads nothing from standard input, and has its socket in dir.
 func (p *process) newStarter(exe *executable,
 	checksum, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -250,12 +251,15 @@ func TestASeriesIsAsLongAsItsRecord(t *testing.T) {
 	if got, want := len(p.fitting(steps)), wire.MaxRecord/wire.RecordSize(len(c.In)+len(c.Out)); got != want {
 		t.Errorf("%d calls go together, want the %d that fit", got, want)
 	}
+	before := p.proc.link.(*doorbell).number
 	if n, err := p.instance.RunSeries(t.Context(), steps, nil); n != len(steps) || err != nil {
 		t.Fatal(n, err)
 	}
-	p.wantHealth(t, core.Health{})
-	if h := p.moe.Health(); h.Calls != uint64(len(steps)) {
-		t.Errorf("%d calls, want %d", h.Calls, len(steps))
+	if asked := p.proc.link.(*doorbell).number - before; asked != 1+2 {
+		t.Errorf("%d requests, want one that binds, and two", asked)
+	}
+	if h := p.moe.Health(); h.Calls != uint64(len(steps)) || h.Deaths+h.Repeats+h.Fallbacks != 0 {
+		t.Errorf("%d calls, want %d: %+v", h.Calls, len(steps), h)
 	}
 }
 
@@ -290,7 +294,10 @@ func TestWhatEndsASeries(t *testing.T) {
 func (p opened) shareAll(t *testing.T, c *core.Call) {
 	t.Helper()
 	for _, x := range slices.Concat(c.In, c.Out) {
-		r, _, _ := p.locate(x.Data)
+		r, _, ok := p.locate(x.Data)
+		if !ok {
+			t.Fatalf("a tensor of %v is in no memory that is shared", x.Shape)
+		}
 		if err := p.proc.share(r, p.output.Has(r)); err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +334,8 @@ func TestBuiltInPluginsShareAProcess(t *testing.T) {
 	var plugins []*plugin
 	for i, p := range opened {
 		plugins = append(plugins, p.(*plugin))
-		if m := p.Manifest(); m.Name != names[i] || m.Path != core.BuiltIn+names[i] || len(m.Kernels) != 1 {
+		if m := p.Manifest(); m.Name != names[i] || m.Path != core.BuiltIn+names[i] || len(m.Kernels) != 1 ||
+			m.Checksum != self.Checksum() {
 			t.Errorf("plugin %d is %+v", i, m)
 		}
 	}
@@ -394,6 +402,9 @@ func TestALimitedBuiltInPluginHasItsOwnProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := opened[0].(*plugin), opened[1].(*plugin)
+	if m := first.Manifest(); m.Checksum != self.Checksum() {
+		t.Errorf("its checksum is %q", m.Checksum)
+	}
 	if first.instance == second.instance || first.kernels[0].number != 0 || second.kernels[0].number != 0 {
 		t.Error("they share a process")
 	}

@@ -109,7 +109,7 @@ func (f *Folder) Commit() error {
 	}
 	if f.own {
 		if why := occupied(f.path); why != nil {
-			return f.keep(fmt.Errorf("checkpoint: output folder %s was free when the run began: %w", f.path, why))
+			return f.keep(fmt.Errorf("checkpoint: output folder %s was free when it was begun: %w", f.path, why))
 		}
 	}
 	if f.last != nil {
@@ -240,7 +240,8 @@ func checkVacant(path string, but ...string) error {
 	case errors.Is(err, errIsFile):
 		return fmt.Errorf("checkpoint: output folder: %s is a file; choose another name for the folder", path)
 	case errors.Is(err, errNotEmpty):
-		return fmt.Errorf("checkpoint: output folder %s exists and is not empty; choose another folder or remove it", path)
+		return fmt.Errorf("checkpoint: output folder %s exists and is not empty; choose another folder or remove it",
+			path)
 	default:
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}

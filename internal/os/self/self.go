@@ -4,7 +4,9 @@ package self
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -29,8 +31,8 @@ var Checksum = sync.OnceValue(func() string {
 // open opens the file that runs, whatever lies at its path by now where the system can tell.
 func open() (*os.File, error) {
 	if runtime.GOOS == "linux" {
-		if f, err := os.Open("/proc/self/exe"); err == nil {
-			return f, nil
+		if f, err := os.Open("/proc/self/exe"); !errors.Is(err, fs.ErrNotExist) {
+			return f, err
 		}
 	}
 	path, err := os.Executable()
