@@ -71,8 +71,8 @@ func newInstance(o Options, path string) *instance {
 	return &instance{opts: o, path: path, alone: map[binding]bool{}}
 }
 
-// open starts the executable of an instance, if its checksum is allowed: "" stands for that of this program where there
-// is no lock.
+// open starts the executable of an instance, if its checksum is allowed: "" stands for that of this program where
+// there is no lock.
 func (i *instance) open(ctx context.Context, allow func(sum string) error) error {
 	exe, err := openExecutable(i.opts.how, i.path)
 	if err != nil {

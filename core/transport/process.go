@@ -57,8 +57,8 @@ func startProcess(ctx context.Context, i *instance) (*process, error) {
 	return startExecutable(ctx, i.opts, exe, i.checksum, i.names...)
 }
 
-// startExecutable runs an open file, which must have the checksum, see mustHave, and connects to it. The names are those
-// of the plugins that it is to be, if it is this program.
+// startExecutable runs an open file, which must have the checksum, see mustHave, and connects to it. The names are
+// those of the plugins that it is to be, if it is this program.
 func startExecutable(ctx context.Context, opts Options, exe *executable, checksum string,
 	names ...string) (*process, error) {
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
