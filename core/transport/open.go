@@ -92,10 +92,7 @@ func (i *instance) open(ctx context.Context, allow func(sum string) error) error
 	if i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...); err != nil || !late {
 		return err
 	}
-	if i.checksum, err = exe.checksum(); err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if i.checksum, err = exe.checksum(); err != nil {
 		i.proc.end()
 	}
 	return err
