@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
+	mathbits "math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// unroll is how many steps of the inner dimension the loops of a block take at once.
+// unroll is how many steps of the inner dimension the loops of a block take at once, unless it is long.
 const unroll = 4
 
 // block is the kernel of a block of c, some rows high and vecs vectors wide. Every row keeps
@@ -19,7 +20,7 @@ type block struct {
 	rows, vecs int
 	k, a, b    reg.Register
 	lane, step reg.Register // bytes from one element of a to that of the next row, or step
-	width      reg.Register // bytes from one step of b to the next
+	width      reg.Register // bytes from one step of b to the next, unless the block is long
 	far, b3    reg.Register // the fourth row of a, the fourth step of b
 	sums       [][]reg.VecVirtual
 	columns    []reg.VecVirtual
@@ -53,10 +54,27 @@ func emitBlock(v isa, rows, vecs int) {
 	Pragma("noescape")
 	k := &block{v: v, rows: rows, vecs: vecs}
 	k.k, k.a, k.b = Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
-	k.lane, k.step, k.width = elements("lane"), elements("step"), elements("width")
+	k.lane, k.step = elements("lane"), elements("step")
+	if !k.long() {
+		k.width = elements("width")
+	}
 	k.start()
 	k.loops()
 	k.finish()
+}
+
+// long tells that the loop over elements of a row takes a line of each at once, and so asks for each line once. That is
+// for the widest blocks of AVX2, where the other thread of a core, when it is busy, leaves instructions short, not
+// arithmetic: of six rows, a step has 20 instructions for 12 that multiply and add, and the loop had 3.5 besides with four
+// steps at a time, and has 0.8. The panel of b of such a block is as wide as the block.
+func (k *block) long() bool { return k.v.lanes == 8 && k.vecs == 2 }
+
+// along is how many steps the loop over elements of a row takes at once.
+func (k *block) along() int {
+	if k.long() {
+		return 16
+	}
+	return unroll
 }
 
 // elements returns a parameter that counts elements, in bytes.
@@ -93,39 +111,40 @@ func (k *block) start() {
 // over the steps that are left.
 func (k *block) loops() {
 	times, four := GP64(), GP64()
-	MOVQ(k.k, times)
-	ANDQ(Imm(unroll-1), k.k)
-	SHRQ(Imm(2), times)
-	JZ(LabelRef("rest"))
 	k.far, k.b3 = GP64(), GP64()
-	LEAQ(Mem{Base: k.b, Index: k.width, Scale: 2}, k.b3)
-	ADDQ(k.width, k.b3)
+	if !k.long() {
+		LEAQ(Mem{Base: k.b, Index: k.width, Scale: 2}, k.b3)
+		ADDQ(k.width, k.b3)
+	}
 	CMPQ(k.step, Imm(4))
 	JNE(LabelRef("across"))
 
+	k.count(times, k.along())
 	k.fourth()
 	below, belowFar := k.below()
 	Label("along")
 	for i := range k.rows {
 		PREFETCHT0(row(i, below, belowFar, k.lane, 0))
 	}
-	for u := range unroll {
+	for u := range k.along() {
 		k.one(u, func(i int) Mem { return k.element(i, 4*u) })
 	}
-	ADDQ(Imm(4*unroll), below)
+	on := Imm(uint64(4 * k.along()))
+	ADDQ(on, below)
 	if k.rows > 3 {
-		ADDQ(Imm(4*unroll), belowFar)
+		ADDQ(on, belowFar)
 	}
-	ADDQ(Imm(4*unroll), k.a)
+	ADDQ(on, k.a)
 	if k.rows > 3 {
-		ADDQ(Imm(4*unroll), k.far)
+		ADDQ(on, k.far)
 	}
-	k.advanceB()
+	k.advanceB(k.along())
 	DECQ(times)
 	JNZ(LabelRef("along"))
 	JMP(LabelRef("rest"))
 
 	Label("across")
+	k.count(times, unroll)
 	LEAQ(Mem{Base: k.a, Index: k.step, Scale: 2}, k.far) // of the steps, here
 	ADDQ(k.step, k.far)
 	MOVQ(k.step, four)
@@ -136,7 +155,7 @@ func (k *block) loops() {
 	}
 	ADDQ(four, k.a)
 	ADDQ(four, k.far)
-	k.advanceB()
+	k.advanceB(unroll)
 	DECQ(times)
 	JNZ(LabelRef("acrossloop"))
 
@@ -150,16 +169,39 @@ func (k *block) loops() {
 	if k.rows > 3 {
 		ADDQ(k.step, k.far)
 	}
-	ADDQ(k.width, k.b)
+	k.advanceB(1)
 	DECQ(k.k)
 	JNZ(LabelRef("restloop"))
 	Label("sums")
 }
 
-// advanceB moves on by the steps of a loop.
-func (k *block) advanceB() {
-	LEAQ(Mem{Base: k.b, Index: k.width, Scale: 4}, k.b)
-	LEAQ(Mem{Base: k.b3, Index: k.width, Scale: 4}, k.b3)
+// count splits k into times that a loop takes so many steps at once, and those that are left.
+func (k *block) count(times reg.Register, steps int) {
+	MOVQ(k.k, times)
+	ANDQ(Imm(uint64(steps-1)), k.k)
+	SHRQ(Imm(uint64(mathbits.TrailingZeros(uint(steps)))), times)
+	JZ(LabelRef("rest"))
+}
+
+// advanceB moves on by one step, or by those of a loop.
+func (k *block) advanceB(steps int) {
+	switch {
+	case k.long():
+		ADDQ(U32(steps*k.vecs*k.v.bytes()), k.b)
+	case steps == 1:
+		ADDQ(k.width, k.b)
+	default:
+		LEAQ(Mem{Base: k.b, Index: k.width, Scale: 4}, k.b)
+		LEAQ(Mem{Base: k.b3, Index: k.width, Scale: 4}, k.b3)
+	}
+}
+
+// elementB is where the j-th vector of the u-th step of those taken at once is.
+func (k *block) elementB(u, j int) Mem {
+	if k.long() {
+		return Mem{Base: k.b, Disp: (u*k.vecs + j) * k.v.bytes()}
+	}
+	return at(u, k.b, k.b3, k.width, j*k.v.bytes())
 }
 
 // at is what lies i strides, up to three, and disp bytes after base; third is three after it.
@@ -218,7 +260,7 @@ func row(i int, first, fourth, lane reg.Register, disp int) Mem {
 // one emits a step: the u-th of those taken at once.
 func (k *block) one(u int, element func(row int) Mem) {
 	for j, r := range k.columns {
-		VMOVUPS(at(u, k.b, k.b3, k.width, j*k.v.bytes()), r)
+		VMOVUPS(k.elementB(u, j), r)
 	}
 	for i, sums := range k.sums {
 		x := k.x[i%2]
