@@ -99,14 +99,14 @@ func block1x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block1x16AVX2 computes 1 rows of up to 16 columns, but more than 8: with b of width and
+// block1x16AVX2 computes 1 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -116,7 +116,7 @@ func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // block2x16AVX512 computes 2 rows of up to 16 columns, but more than 0: with b of width and
 // c of stride elements a row, and lane or step 1,
@@ -213,14 +213,14 @@ func block2x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block2x16AVX2 computes 2 rows of up to 16 columns, but more than 8: with b of width and
+// block2x16AVX2 computes 2 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 2 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -230,7 +230,7 @@ func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // block3x16AVX512 computes 3 rows of up to 16 columns, but more than 0: with b of width and
 // c of stride elements a row, and lane or step 1,
@@ -327,14 +327,14 @@ func block3x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block3x16AVX2 computes 3 rows of up to 16 columns, but more than 8: with b of width and
+// block3x16AVX2 computes 3 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 3 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -344,7 +344,7 @@ func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // block4x16AVX512 computes 4 rows of up to 16 columns, but more than 0: with b of width and
 // c of stride elements a row, and lane or step 1,
@@ -441,14 +441,14 @@ func block4x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block4x16AVX2 computes 4 rows of up to 16 columns, but more than 8: with b of width and
+// block4x16AVX2 computes 4 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 4 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -458,7 +458,7 @@ func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // block5x16AVX512 computes 5 rows of up to 16 columns, but more than 0: with b of width and
 // c of stride elements a row, and lane or step 1,
@@ -555,14 +555,14 @@ func block5x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block5x16AVX2 computes 5 rows of up to 16 columns, but more than 8: with b of width and
+// block5x16AVX2 computes 5 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 5 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -572,7 +572,7 @@ func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // block6x16AVX512 computes 6 rows of up to 16 columns, but more than 0: with b of width and
 // c of stride elements a row, and lane or step 1,
@@ -669,14 +669,14 @@ func block6x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block6x16AVX2 computes 6 rows of up to 16 columns, but more than 8: with b of width and
+// block6x16AVX2 computes 6 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 6 {
 //		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[j/16*pitch+p*16+j%16], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -686,7 +686,7 @@ func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //	}
 //
 //go:noescape
-func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 
 // tiles2x2of3x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
 // lies ahead to be brought to the second-level cache.

@@ -708,7 +708,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y1
@@ -752,9 +752,10 @@ DATA mask<>+48(SB)/8, $0x0000000000000000
 DATA mask<>+56(SB)/8, $0x0000000000000000
 GLOBL mask<>(SB), RODATA|NOPTR, $64
 
-// func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block1x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -925,7 +926,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y2
@@ -960,6 +961,21 @@ wholly:
 	MOVQ    c+48(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 
@@ -1871,7 +1887,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y2
@@ -1914,9 +1930,10 @@ wholly:
 	VZEROUPPER
 	RET
 
-// func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block2x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -2155,7 +2172,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y4
@@ -2203,6 +2220,21 @@ wholly:
 	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
 	VMOVUPS Y3, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 
@@ -3318,7 +3350,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y3
@@ -3370,9 +3402,10 @@ wholly:
 	VZEROUPPER
 	RET
 
-// func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block3x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -3679,7 +3712,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y6
@@ -3740,6 +3773,21 @@ wholly:
 	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
 	VMOVUPS Y5, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 
@@ -5109,7 +5157,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y4
@@ -5170,9 +5218,10 @@ wholly:
 	VZEROUPPER
 	RET
 
-// func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block4x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -5557,7 +5606,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y8
@@ -5631,6 +5680,21 @@ wholly:
 	ADDQ    CX, AX
 	VMOVUPS Y6, (AX)
 	VMOVUPS Y7, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 
@@ -7204,7 +7268,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y5
@@ -7274,9 +7338,10 @@ wholly:
 	VZEROUPPER
 	RET
 
-// func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block5x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -7729,7 +7794,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y10
@@ -7816,6 +7881,21 @@ wholly:
 	ADDQ    CX, AX
 	VMOVUPS Y8, (AX)
 	VMOVUPS Y9, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 
@@ -9593,7 +9673,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x00, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y6
@@ -9672,9 +9752,10 @@ wholly:
 	VZEROUPPER
 	RET
 
-// func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, pitch int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block6x16AVX2(SB), NOSPLIT, $0-73
+panel:
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+32(FP), DX
@@ -10195,7 +10276,7 @@ sums:
 	MOVQ       cols+64(FP), AX
 	SUBQ       $0x08, AX
 	CMPQ       AX, $0x08
-	JE         whole
+	JGE        whole
 	LEAQ       mask<>+0(SB), CX
 	NEGQ       AX
 	VMOVUPS    32(CX)(AX*4), Y12
@@ -10295,6 +10376,21 @@ wholly:
 	ADDQ    CX, AX
 	VMOVUPS Y10, (AX)
 	VMOVUPS Y11, 32(AX)
+	MOVQ    cols+64(FP), AX
+	SUBQ    $0x10, AX
+	JZ      end
+	MOVQ    AX, cols+64(FP)
+	MOVQ    b+32(FP), AX
+	MOVQ    c+48(FP), CX
+	MOVQ    pitch+40(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	MOVQ    AX, b+32(FP)
+	MOVQ    CX, c+48(FP)
+	JMP     panel
+
+end:
 	VZEROUPPER
 	RET
 

@@ -45,10 +45,10 @@ func PackPanels(k, n int, b Matrix, trans bool, room []float32) *Panels {
 	return p
 }
 
-// at returns the panel from column j on, from row k0 on.
-func (p *Panels) at(j, k0 int) *float32 {
-	cols := p.kernel.cols
-	return &p.data[j/cols*panelPitch(cols*p.k)+k0*p.kernel.width(min(p.n-j, cols))]
+// from returns the columns from j on, a multiple of those of a panel, and the rows from k0 on.
+func (p *Panels) from(j, k0 int) right {
+	pitch := panelPitch(p.kernel.cols * p.k)
+	return right{data: p.data[j/p.kernel.cols*pitch:], pitch: pitch, from: k0, cols: p.n - j}
 }
 
 // Pack makes the panels those of b, which is stored row-major [k,n], or [n,k] if trans;
@@ -113,25 +113,14 @@ func (p *Panels) Multiply(s Strip) {
 		}
 		return
 	}
-	lane, step := s.StrideA, 1
+	a := left{lane: s.StrideA, step: 1}
 	if s.TransA {
-		lane, step = 1, s.StrideA
+		a = left{lane: 1, step: s.StrideA}
 	}
+	b := p.from(s.N0, s.K0)
 	for i, rows := 0, 0; i < s.M; i += rows {
-		rows = kernel.height(s.M-i, left{})
-		a := &s.A[i*lane]
-		for j := s.N0; j < s.N1; j += kernel.cols {
-			width := kernel.width(min(p.n-j, kernel.cols))
-			b, c, cols := p.at(j, s.K0), &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
-			switch {
-			case kernel.part != nil:
-				kernel.part(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)
-			case cols < kernel.cols:
-				s.edge(kernel, i, j, rows, k, a, lane, step, b)
-			default:
-				kernel.loose(rows, k, a, lane, step, b, c, s.StrideC, s.Accumulate)
-			}
-		}
+		rows = kernel.height(s.M-i, a)
+		kernel.multiply(rows, k, a, &s.A[i*a.lane], b, s.N1-s.N0, s.C[i*s.StrideC:], s.StrideC, s.Accumulate)
 	}
 }
 
@@ -144,12 +133,4 @@ func (s *Strip) check(p *Panels, k, cols int) {
 	}
 	Matrix{Data: s.A, Stride: s.StrideA}.check(s.M, k, s.TransA, shortA)
 	Matrix{Data: s.C, Stride: s.StrideC}.check(s.M, s.N1-s.N0, false, shortC)
-}
-
-// edge computes a block of which only the first columns belong to c.
-func (s *Strip) edge(kernel *gemmKernel, i, j, rows, k int, a *float32, lane, step int, b *float32) {
-	room := scratches.get()
-	defer scratches.put(room)
-	kernel.loose(rows, k, a, lane, step, b, &room.block[0], kernel.cols, false)
-	store(s.C[i*s.StrideC+j-s.N0:], s.StrideC, room.block[:], kernel.cols, rows, s.N1-j, s.Accumulate)
 }

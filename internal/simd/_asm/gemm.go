@@ -31,19 +31,44 @@ type block struct {
 // elements, but one of them must be 1, so that a few registers point to all that the
 // unrolled loops read.
 func emitBlock(v isa, rows, vecs int) {
+	k := &block{v: v, rows: rows, vecs: vecs}
+	if k.long() {
+		k.emitLong()
+		return
+	}
 	width := vecs * v.lanes
-	name := fmt.Sprintf("block%dx%d%s", rows, width, v.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, "+
-		"add bool)")
-	Doc(fmt.Sprintf("%s computes %d rows of up to %d columns, but more than %d: with b of width and", name, rows, width,
-		width-v.lanes),
+	k.begin("width", fmt.Sprintf("computes %d rows of up to %d columns, but more than %d: with b of width and", rows, width,
+		width-v.lanes), "b[p][j]")
+	k.start()
+	k.loops()
+	k.finish()
+}
+
+// emitLong emits a kernel that goes from panel to panel. What a loop changes is read again, and what tells where a panel
+// begins is kept where it was handed over.
+func (k *block) emitLong() {
+	width := k.vecs * k.v.lanes
+	k.begin("pitch", fmt.Sprintf("computes %d rows of columns of any number, but more than %d beyond a multiple of %d:"+
+		" with pitch elements from one panel of b to the next and", k.rows, width-k.v.lanes, width),
+		fmt.Sprintf("b[j/%d*pitch+p*%d+j%%%d]", width, width, width))
+	Label("panel")
+	k.start()
+	k.loops()
+	k.finish()
+}
+
+// begin begins a kernel whose b is found by the parameter of that name.
+func (k *block) begin(b, does, element string) {
+	TEXT(fmt.Sprintf("block%dx%d%s", k.rows, k.vecs*k.v.lanes, k.v.name), NOSPLIT, "func(k int, a *float32, lane, step int, "+
+		"b *float32, "+b+" int, c *float32, stride, cols int, add bool)")
+	Doc(fmt.Sprintf("block%dx%d%s %s", k.rows, k.vecs*k.v.lanes, k.v.name, does),
 		"c of stride elements a row, and lane or step 1,",
 		"",
-		fmt.Sprintf("	for i := range %d {", rows),
+		fmt.Sprintf("	for i := range %d {", k.rows),
 		"		for j := range cols {",
 		"			var sum float32",
 		"			for p := range k {",
-		"				sum = fma(a[i*lane+p*step], b[p][j], sum)",
+		"				sum = fma(a[i*lane+p*step], "+element+", sum)",
 		"			}",
 		"			if add {",
 		"				sum = c[i][j] + sum",
@@ -52,15 +77,6 @@ func emitBlock(v isa, rows, vecs int) {
 		"		}",
 		"	}")
 	Pragma("noescape")
-	k := &block{v: v, rows: rows, vecs: vecs}
-	k.k, k.a, k.b = Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
-	k.lane, k.step = elements("lane"), elements("step")
-	if !k.long() {
-		k.width = elements("width")
-	}
-	k.start()
-	k.loops()
-	k.finish()
 }
 
 // long tells that the loop over elements of a row takes a line of each at once, and so asks for each line once. That is
@@ -84,8 +100,13 @@ func elements(name string) reg.Register {
 	return r
 }
 
-// start clears the sums and fetches c, which is needed only after the loops.
+// start reads what the loops need and clears the sums. It fetches c, which is needed only after the loops.
 func (k *block) start() {
+	k.k, k.a, k.b = Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	k.lane, k.step = elements("lane"), elements("step")
+	if !k.long() {
+		k.width = elements("width")
+	}
 	ahead, stride := Load(Param("c"), GP64()), elements("stride")
 	k.sums = make([][]reg.VecVirtual, k.rows)
 	for i := range k.sums {
@@ -278,18 +299,46 @@ func (k *block) finish() {
 	SUBQ(Imm(uint64((k.vecs-1)*k.v.lanes)), left)
 	if k.v.lanes < 16 { // a store through a mask is slow on some processors
 		CMPQ(left, Imm(uint64(k.v.lanes)))
-		JE(LabelRef("whole"))
+		JGE(LabelRef("whole"))
 	}
 	last.makeMask(left)
 	k.write("partly", last)
 	if k.v.lanes < 16 {
 		Label("whole")
-		k.write("wholly", nil)
+		if k.long() {
+			k.write("wholly", nil, k.nextPanel)
+		} else {
+			k.write("wholly", nil)
+		}
 	}
 }
 
-// write emits the end of a kernel, whose last vectors go through a mask if there is one.
-func (k *block) write(name string, last *loop) {
+// nextPanel goes on with the columns after those that are written, if there are any.
+func (k *block) nextPanel() {
+	width, cols := uint64(k.vecs*k.v.lanes), Load(Param("cols"), GP64())
+	SUBQ(Imm(width), cols)
+	JZ(LabelRef("end"))
+	MOVQ(cols, argument("cols"))
+	b, c, pitch := Load(Param("b"), GP64()), Load(Param("c"), GP64()), elements("pitch")
+	ADDQ(pitch, b)
+	ADDQ(Imm(4*width), c)
+	MOVQ(b, argument("b"))
+	MOVQ(c, argument("c"))
+	JMP(LabelRef("panel"))
+	Label("end")
+}
+
+// argument is where a parameter was handed over.
+func argument(name string) Mem {
+	p, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
+// write emits the end of a kernel, whose last vectors go through a mask if there is one, and what comes before it returns.
+func (k *block) write(name string, last *loop, after ...func()) {
 	add, stride := Load(Param("add"), GP8()), elements("stride")
 	TESTB(add, add)
 	JZ(LabelRef(name))
@@ -315,6 +364,9 @@ func (k *block) write(name string, last *loop) {
 			VMASKMOVPS(s, mask, c)
 		}
 	})
+	for _, do := range after {
+		do()
+	}
 	VZEROUPPER()
 	RET()
 }
