@@ -99,7 +99,8 @@ func block1x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block1x16AVX2 computes 1 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block1x16AVX2 computes 1 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
@@ -213,7 +214,8 @@ func block2x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block2x16AVX2 computes 2 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block2x16AVX2 computes 2 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 2 {
@@ -327,7 +329,8 @@ func block3x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block3x16AVX2 computes 3 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block3x16AVX2 computes 3 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 3 {
@@ -441,7 +444,8 @@ func block4x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block4x16AVX2 computes 4 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block4x16AVX2 computes 4 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 4 {
@@ -555,7 +559,8 @@ func block5x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block5x16AVX2 computes 5 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block5x16AVX2 computes 5 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 5 {
@@ -669,7 +674,8 @@ func block6x64AVX512(k int, a *float32, lane int, step int, b *float32, width in
 //go:noescape
 func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block6x16AVX2 computes 6 rows of columns of any number, but more than 8 beyond a multiple of 16: with pitch elements from one panel of b to the next and
+// block6x16AVX2 computes 6 rows of cols columns, more than 8 of them of the last panel of b: with pitch elements
+// from one panel of 16 to the next,
 // c of stride elements a row, and lane or step 1,
 //
 //	for i := range 6 {

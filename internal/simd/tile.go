@@ -17,13 +17,13 @@ type gemmKernel struct {
 	// a[i*lane+p*step]. One of lane and step is 1.
 	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
 	// part, where there is one, is used instead of both, mostly for an a that is not packed. It is loose for the first
-	// cols columns, at least one, of a b of any width: element j of step p is b[p*width+j], and may be read for j up to
-	// cols rounded up to lanes. Where there is none, all panels of b are as wide, and a block of fewer columns is
-	// computed beside c.
+	// cols columns, at least one, of a panel of b, which is width wide, a multiple of lanes: element j of step p is
+	// b[p*width+j]. Where there is none, all panels of b are as wide, and a block of fewer columns is computed beside c.
 	part func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool)
-	// several, where there is one, is used instead of part for so many whole panels of b, which lie pitch elements apart:
-	// of a short inner dimension, to be called for each takes a sixth of the time.
-	several func(rows, panels, k int, a *float32, lane, step int, b *float32, pitch int, c *float32, stride int, add bool)
+	// several, where there is one, is used instead of part for columns of any number, in panels of b of the full width that
+	// lie pitch elements apart; all lanes of the last but less than a vector are columns. To be called for each panel takes
+	// a sixth of the time where the inner dimension is short.
+	several func(rows, cols, k int, a *float32, lane, step int, b *float32, pitch int, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
 	transpose func(dst *float32, step int, src *float32, stride, rows, n int)
@@ -63,7 +63,7 @@ const (
 type scratch struct {
 	a, b  []float32                 // packed panels, on a boundary of 64 bytes
 	wide  [wideRows * tileK]float32 // rows of an operand, widened
-	block [acrossRows * 64]float32  // a block of c that crosses the right edge, or is to be transposed
+	block [acrossRows * 64]float32  // a block of c that is to be transposed
 	eight [8 * 64]float32           // rows of c that were, to be added
 }
 
@@ -128,7 +128,7 @@ type right struct {
 	data  []float32
 	pitch int // elements from one panel to the next
 	from  int // the first step of those in a panel
-	cols  int // how many columns there are; the last panel may be narrow
+	cols  int // how many columns there are; the last panel may be narrow, and have more
 }
 
 // asStored is the left operand from that row and step on, as it lies.

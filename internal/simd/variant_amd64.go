@@ -134,8 +134,8 @@ var variantAVX2 = variant{
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
 		},
-		several: func(rows, panels, k int, a *float32, lane, step int, b *float32, pitch int, c *float32, stride int, add bool) {
-			blocksAVX2[rows-1][1](k, a, lane, step, b, pitch, c, stride, 16*panels, add)
+		several: func(rows, cols, k int, a *float32, lane, step int, b *float32, pitch int, c *float32, stride int, add bool) {
+			blocksAVX2[rows-1][1](k, a, lane, step, b, pitch, c, stride, cols, add)
 		}},
 	few: fewRows{lanes: 8,
 		plain:    fewKernels{few1AVX2, few2AVX2, few4AVX2, few8AVX2},
@@ -246,8 +246,8 @@ func wholePairs(vectors func(cos, sin, dst, x []float32)) func(cos, sin, dst, x 
 	}
 }
 
-// The kernels of blocks of 1, 2, ... rows and of 1, 2, ... vectors in each. The widest of AVX2 go from panel to panel; of
-// one, they do not look how far the next is.
+// The kernels of blocks of 1, 2, ... rows and of 1, 2, ... vectors in each. The widest of AVX2 go from panel to panel, all as
+// wide as they are; of one panel, they do not look how far the next is.
 var (
 	blocksAVX512 = [6][4]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int,
 		add bool){

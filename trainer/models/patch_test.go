@@ -68,19 +68,39 @@ func farthest(la, lb []float64, a, b *models.Model) (loss, param float64, name s
 	return loss, param, name
 }
 
+// rounding returns the farthest that kernels in float32 are from a run with the same in float64, from its parameters
+// and from some whose last bits differ: where terms cancel, as in the gradient of a bias of keys, one run is several times
+// as far as another.
+func rounding(t *testing.T, config []byte, steps int, losses []float64, m *models.Model) (loss, param float64) {
+	t.Helper()
+	for seed := range uint64(4) {
+		single, rng := newModel(t, config, 1), rand.New(rand.NewPCG(seed, 9))
+		apply(t, single, "all", kernels(t, reference.Single))
+		for _, p := range single.Trainable() {
+			for i, v := range p.Tensor.Float32s() {
+				if seed > 0 && v != 0 {
+					p.Tensor.Float32s()[i] = math.Float32frombits(math.Float32bits(v) ^ uint32(rng.Uint64()&1))
+				}
+			}
+		}
+		l, p, _ := farthest(train(t, single, steps), losses, single, m)
+		loss, param = max(loss, l), max(param, p)
+	}
+	return loss, param
+}
+
 // TestPatchedModelTrainsLikeThePlainOne allows a small multiple of what rounding does to
-// the patched model itself: its kernels in float32 against the same in float64.
+// the patched model itself.
 func TestPatchedModelTrainsLikeThePlainOne(t *testing.T) {
 	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			const steps = 32
 			config := family(name)
-			plain, fused, single := newModel(t, config, 1), newModel(t, config, 1), newModel(t, config, 1)
+			plain, fused := newModel(t, config, 1), newModel(t, config, 1)
 			apply(t, fused, "all", kernels(t, reference.Kernel))
-			apply(t, single, "all", kernels(t, reference.Single))
-			lp, lf, ls := train(t, plain, steps), train(t, fused, steps), train(t, single, steps)
+			lp, lf := train(t, plain, steps), train(t, fused, steps)
 			loss, param, worst := farthest(lp, lf, plain, fused)
-			roundLoss, roundParam, _ := farthest(ls, lf, single, fused)
+			roundLoss, roundParam := rounding(t, config, steps, lf, fused)
 			t.Logf("losses differ by %.3g, rounding %.3g; parameters by %.3g (%s), rounding %.3g", loss, roundLoss, param, worst, roundParam)
 			if !(loss <= 4*(roundLoss+0x1p-22)) {
 				t.Errorf("losses differ by %.3g, rounding explains %.3g", loss, roundLoss)

@@ -37,8 +37,8 @@ func emitBlock(v isa, rows, vecs int) {
 		return
 	}
 	width := vecs * v.lanes
-	k.begin("width", fmt.Sprintf("computes %d rows of up to %d columns, but more than %d: with b of width and", rows, width,
-		width-v.lanes), "b[p][j]")
+	k.begin("width", fmt.Sprintf("computes %d rows of up to %d columns, but more than %d: with b of width and", rows,
+		width, width-v.lanes), "b[p][j]")
 	k.start()
 	k.loops()
 	k.finish()
@@ -48,9 +48,10 @@ func emitBlock(v isa, rows, vecs int) {
 // begins is kept where it was handed over.
 func (k *block) emitLong() {
 	width := k.vecs * k.v.lanes
-	k.begin("pitch", fmt.Sprintf("computes %d rows of columns of any number, but more than %d beyond a multiple of %d:"+
-		" with pitch elements from one panel of b to the next and", k.rows, width-k.v.lanes, width),
-		fmt.Sprintf("b[j/%d*pitch+p*%d+j%%%d]", width, width, width))
+	does := "computes %d rows of cols columns, more than %d of them of the last panel of b: with pitch elements"
+	k.begin("pitch", fmt.Sprintf(does, k.rows, width-k.v.lanes),
+		fmt.Sprintf("b[j/%d*pitch+p*%d+j%%%d]", width, width, width),
+		fmt.Sprintf("from one panel of %d to the next,", width))
 	Label("panel")
 	k.start()
 	k.loops()
@@ -58,11 +59,11 @@ func (k *block) emitLong() {
 }
 
 // begin begins a kernel whose b is found by the parameter of that name.
-func (k *block) begin(b, does, element string) {
+func (k *block) begin(b, does, element string, more ...string) {
 	TEXT(fmt.Sprintf("block%dx%d%s", k.rows, k.vecs*k.v.lanes, k.v.name), NOSPLIT, "func(k int, a *float32, lane, step int, "+
 		"b *float32, "+b+" int, c *float32, stride, cols int, add bool)")
-	Doc(fmt.Sprintf("block%dx%d%s %s", k.rows, k.vecs*k.v.lanes, k.v.name, does),
-		"c of stride elements a row, and lane or step 1,",
+	lines := append([]string{fmt.Sprintf("block%dx%d%s %s", k.rows, k.vecs*k.v.lanes, k.v.name, does)}, more...)
+	Doc(append(lines, "c of stride elements a row, and lane or step 1,",
 		"",
 		fmt.Sprintf("	for i := range %d {", k.rows),
 		"		for j := range cols {",
@@ -75,7 +76,7 @@ func (k *block) begin(b, does, element string) {
 		"			}",
 		"			c[i][j] = sum",
 		"		}",
-		"	}")
+		"	}")...)
 	Pragma("noescape")
 }
 
