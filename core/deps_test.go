@@ -69,7 +69,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	// The patcher. core itself stays with the standard library, but for spelling.
 	{"core", "internal/nearest", "internal/ops"},
 	{"core/reference", "core internal/ops", ""},
-	{"core/kerneltest", "core core/reference internal/clock internal/opdef internal/ops", ""},
+	{"core/kerneltest", "core core/reference internal/clock internal/opdef internal/ops internal/os/memory", ""},
 	{"core/trust", "core internal/os/patient", ""},
 	{"core/vector", "core core/keep internal/os/hugepage internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},

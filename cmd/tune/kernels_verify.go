@@ -97,6 +97,7 @@ type candidate struct {
 }
 
 func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFlags, args []string) error {
+	memory.Spend()
 	o, err := v.plugins.prepare(transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"})
 	if err != nil {
 		return err

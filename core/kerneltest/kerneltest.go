@@ -26,14 +26,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime/debug"
-	"sync"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
+	osmemory "github.com/seed98097648/tune/internal/os/memory"
 )
 
 // Case is one use of an op on reproducible random data.
@@ -71,18 +69,10 @@ func Check(k core.Kernel, cases []Case) error {
 	return errors.Join(violations...)
 }
 
-// collectRarely is for a process that runs tests: a case makes much garbage and leaves little, so that a third of the
-// time went into collecting it. Who sets GOGC has it as that says.
-var collectRarely = sync.OnceFunc(func() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-})
-
 // Run is Check with one subtest for each case.
 func Run(t *testing.T, k core.Kernel, cases []Case) {
 	t.Helper()
-	collectRarely()
+	osmemory.Spend()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			r := result(t.Context(), k, c, nil)

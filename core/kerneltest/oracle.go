@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
+	osmemory "github.com/seed98097648/tune/internal/os/memory"
 )
 
 // Oracle is the formula of an op, in float64 and as naive as can be: it returns the
@@ -150,7 +151,7 @@ func compareWith(ctx context.Context, k core.Kernel, o Oracle, forward, backward
 // is an error: what is compared with a formula is the author's choice.
 func RunOracle(t *testing.T, k core.Kernel, o Oracle, cases []Case) {
 	t.Helper()
-	collectRarely()
+	osmemory.Spend()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			if err := CheckOracle(t.Context(), k, o, c); err != nil {

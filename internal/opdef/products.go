@@ -9,16 +9,36 @@ import (
 // Product returns m v, m [len(m)/len(v), len(v)].
 func Product[F Float](m, v []F) []F {
 	out := make([]F, len(m)/len(v))
-	for i := range out {
-		out[i] = Dot(m[i*len(v):][:len(v)], v)
-	}
+	product(out, m, v)
 	return out
 }
 
+// product writes m v. It adds up four rows at once, as a sum waits for its last term.
+func product[F Float](out, m, v []F) {
+	n := len(v)
+	for len(out) >= 4 {
+		a, b, c, d := m[:n], m[n:][:n], m[2*n:][:n], m[3*n:][:n]
+		var s0, s1, s2, s3 F
+		for i, x := range v {
+			s0 += a[i] * x
+			s1 += b[i] * x
+			s2 += c[i] * x
+			s3 += d[i] * x
+		}
+		out[0], out[1], out[2], out[3] = s0, s1, s2, s3
+		out, m = out[4:], m[4*n:]
+	}
+	for i := range out {
+		out[i] = Dot(m[i*n:][:n], v)
+	}
+}
+
 // ProductTransposed returns a b^T for matrices whose rows have n elements.
-func ProductTransposed[F Float](a, b []F, n int) (c []F) {
-	for ; len(a) > 0; a = a[n:] {
-		c = append(c, Product(b, a[:n])...)
+func ProductTransposed[F Float](a, b []F, n int) []F {
+	rows := len(b) / n
+	c := make([]F, len(a)/n*rows)
+	for i := range len(a) / n {
+		product(c[i*rows:][:rows], b, a[i*n:][:n])
 	}
 	return c
 }
@@ -36,18 +56,14 @@ func Transposed[F Float](a []F, n int) (b []F) {
 // AddTransposed adds m^T v to out, m [len(v), len(out)].
 func AddTransposed[F Float](out, m, v []F) {
 	for i, vi := range v {
-		for j, w := range m[i*len(out):][:len(out)] {
-			out[j] += vi * w
-		}
+		Axpy(out, vi, m[i*len(out):][:len(out)])
 	}
 }
 
 // AddOuter adds a b^T to m [len(a), len(b)].
 func AddOuter[F Float](m, a, b []F) {
 	for i, ai := range a {
-		for j, bj := range b {
-			m[i*len(b)+j] += ai * bj
-		}
+		Axpy(m[i*len(b):][:len(b)], ai, b)
 	}
 }
 
@@ -63,6 +79,7 @@ func Times[F Float](p F, v []F) []F {
 // Dot returns the sum of products.
 func Dot[F Float](a, b []F) F {
 	var sum F
+	b = b[:len(a)] // one check of bounds here, none in the loop
 	for i, v := range a {
 		sum += v * b[i]
 	}
@@ -71,6 +88,7 @@ func Dot[F Float](a, b []F) F {
 
 // Axpy adds a x to dst.
 func Axpy[F Float](dst []F, a F, x []F) {
+	dst = dst[:len(x)]
 	for i, v := range x {
 		dst[i] += a * v
 	}

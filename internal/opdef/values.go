@@ -19,6 +19,10 @@ func Values[F Float](t core.Tensor) []F {
 		for i, v := range t.Float64s() {
 			out[i] = F(v)
 		}
+	case core.Float32:
+		for i, v := range t.Float32s() {
+			out[i] = F(v)
+		}
 	default:
 		single := make([]float32, len(out))
 		t.Load(single, 0)
@@ -34,9 +38,17 @@ func Store[F Float](t core.Tensor, v []F) {
 	if len(v) != t.Elems() {
 		panic(fmt.Sprintf("ops: %d values for a tensor of %d", len(v), t.Elems()))
 	}
-	if t.DType == core.Float64 {
+	switch t.DType {
+	case core.Float64:
+		to := t.Float64s()
 		for i, x := range v {
-			t.Float64s()[i] = float64(x)
+			to[i] = float64(x)
+		}
+		return
+	case core.Float32:
+		to := t.Float32s()
+		for i, x := range v {
+			to[i] = float32(x)
 		}
 		return
 	}

@@ -156,12 +156,11 @@ func (in *linearInputs[F]) widen() {
 
 // forward returns y.
 func (in *linearInputs[F]) forward() map[string][]F {
-	D, N, R := in.Dim, in.Out, in.Rank
-	y := make([]F, len(in.x)/D*N)
-	for t := range len(in.x) / D {
-		x, u := in.x[t*D:][:D], in.down(t)
+	N, R := in.Out, in.Rank
+	y := opdef.ProductTransposed(in.x, in.weight, in.Dim)
+	for t := range len(y) / N {
+		u := in.down(t)
 		for n := range N {
-			y[t*N+n] = opdef.Dot(in.weight[n*D:][:D], x)
 			if in.bias != nil {
 				y[t*N+n] += in.bias[n]
 			}

@@ -15,8 +15,9 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
 	gate, up := halves(c.Facts, c.Input, "")
 	dy, dx := c.Input("dy").Float32s(), c.Output("dx").Float32s()
-	var dgate, dup []float32
+	var x, dgate, dup []float32 // nil unless trained
 	if !c.Facts.Frozen {
+		x = c.Input("x").Float32s()
 		dgate, dup = halves(c.Facts, c.Output, "d")
 	}
 	for _, out := range c.Out { // what is added to below
@@ -34,10 +35,9 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 			dg, du := d*u*(s+g*s*(1-s)), d*g*s
 			axpy(dx[t*D:][:D], dg, gate[i*D:][:D])
 			axpy(dx[t*D:][:D], du, up[i*D:][:D])
-			if !c.Facts.Frozen {
-				x := c.Input("x").Float32s()[t*D:][:D]
-				axpy(dgate[i*D:][:D], dg, x)
-				axpy(dup[i*D:][:D], du, x)
+			if x != nil {
+				axpy(dgate[i*D:][:D], dg, x[t*D:][:D])
+				axpy(dup[i*D:][:D], du, x[t*D:][:D])
 			}
 		}
 	}

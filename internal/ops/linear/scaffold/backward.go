@@ -17,14 +17,21 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 	for _, out := range c.Out { // what is added to below
 		clear(out.Data)
 	}
+	var x, dweight, dbias []float32 // nil unless trained
+	if !c.Facts.Frozen {
+		x, dweight = c.Input("x").Float32s(), c.Output("dweight").Float32s()
+	}
+	if !c.Facts.Frozen && c.Facts.Bias {
+		dbias = c.Output("dbias").Float32s()
+	}
 	for t := range c.Tokens() {
 		for n, d := range dy[t*N:][:N] {
 			axpy(dx[t*D:][:D], d, weight[n*D:][:D])
-			if !c.Facts.Frozen {
-				axpy(c.Output("dweight").Float32s()[n*D:][:D], d, c.Input("x").Float32s()[t*D:][:D])
+			if dweight != nil {
+				axpy(dweight[n*D:][:D], d, x[t*D:][:D])
 			}
-			if !c.Facts.Frozen && c.Facts.Bias {
-				c.Output("dbias").Float32s()[n] += d
+			if dbias != nil {
+				dbias[n] += d
 			}
 		}
 		if R > 0 {
@@ -38,14 +45,15 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 func adapter(c *core.Call, t int, dy, dx []float32) {
 	D, R := c.Facts.Dim, c.Facts.Rank
 	a, b := c.Input("lora_a").Float32s(), c.Input("lora_b").Float32s()
-	u, v := down(c, t), make([]float32, R)
+	da, db := c.Output("dlora_a").Float32s(), c.Output("dlora_b").Float32s()
+	x, u, v := c.Input("x").Float32s()[t*D:][:D], down(c, t), make([]float32, R)
 	for n, d := range dy {
 		axpy(v, d*float32(c.Facts.Scale), b[n*R:][:R])
-		axpy(c.Output("dlora_b").Float32s()[n*R:][:R], d, u)
+		axpy(db[n*R:][:R], d, u)
 	}
 	for r, vr := range v {
 		axpy(dx, vr, a[r*D:][:D])
-		axpy(c.Output("dlora_a").Float32s()[r*D:][:D], vr, c.Input("x").Float32s()[t*D:][:D])
+		axpy(da[r*D:][:D], vr, x)
 	}
 }
 

@@ -16,16 +16,23 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 		clear(out.Data)
 	}
 	for _, part := range parts {
-		weight, dy := c.Input(part+"_weight"), c.Input("d"+part).Float32s()
-		N := weight.Shape[0]
+		weight, dy := c.Input(part+"_weight").Float32s(), c.Input("d"+part).Float32s()
+		var x, dweight, dbias []float32 // nil unless trained
+		if !c.Facts.Frozen {
+			x, dweight = c.Input("x").Float32s(), c.Output("d"+part+"_weight").Float32s()
+		}
+		if !c.Facts.Frozen && c.Facts.Bias {
+			dbias = c.Output("d" + part + "_bias").Float32s()
+		}
+		N := len(weight) / D
 		for t := range c.Tokens() {
 			for n, d := range dy[t*N:][:N] {
-				axpy(dx[t*D:][:D], d, weight.Float32s()[n*D:][:D])
-				if !c.Facts.Frozen {
-					axpy(c.Output("d" + part + "_weight").Float32s()[n*D:][:D], d, c.Input("x").Float32s()[t*D:][:D])
+				axpy(dx[t*D:][:D], d, weight[n*D:][:D])
+				if dweight != nil {
+					axpy(dweight[n*D:][:D], d, x[t*D:][:D])
 				}
-				if !c.Facts.Frozen && c.Facts.Bias {
-					c.Output("d" + part + "_bias").Float32s()[n] += d
+				if dbias != nil {
+					dbias[n] += d
 				}
 			}
 		}

@@ -10,15 +10,15 @@ import (
 func (kernel) Forward(_ context.Context, c *core.Call) error {
 	D, x := c.Facts.Dim, c.Input("x").Float32s()
 	for _, part := range parts {
-		weight, y := c.Input(part+"_weight"), c.Output(part).Float32s()
-		N := weight.Shape[0]
+		weight, y := c.Input(part+"_weight").Float32s(), c.Output(part).Float32s()
+		N := len(weight) / D
 		var bias []float32
 		if c.Facts.Bias {
 			bias = c.Input(part + "_bias").Float32s()
 		}
 		for t := range c.Tokens() {
 			for n := range N {
-				sum := dot(weight.Float32s()[n*D:][:D], x[t*D:][:D])
+				sum := dot(weight[n*D:][:D], x[t*D:][:D])
 				if bias != nil {
 					sum += float64(bias[n])
 				}
