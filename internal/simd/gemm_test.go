@@ -75,6 +75,31 @@ func at(x Matrix, i, j int, trans bool) float64 {
 	return float64(x.Data[i*x.Stride+j])
 }
 
+// products returns the sums of a's rows with b's columns in float64, [m,n].
+func products(m, n, k int, a Matrix, transA bool, b Matrix, transB bool) []float64 {
+	rows, columns, c := widened(a, m, k, transA), widened(b, n, k, !transB), make([]float64, m*n)
+	for e := range c {
+		row, column := rows[e/n*k:][:k], columns[e%n*k:][:k]
+		sum := 0.0
+		for p, v := range row {
+			sum += v * column[p]
+		}
+		c[e] = sum
+	}
+	return c
+}
+
+// widened returns the elements row by row.
+func widened(x Matrix, rows, cols int, trans bool) []float64 {
+	w := make([]float64, 0, rows*cols)
+	for i := range rows {
+		for j := range cols {
+			w = append(w, at(x, i, j, trans))
+		}
+	}
+	return w
+}
+
 func sizes() [][3]int {
 	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0},
 		{113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3},
@@ -187,20 +212,18 @@ func TestGemmAgreesWithFloat64Sums(t *testing.T) {
 					before := slices.Clone(c)
 					v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
 					limit := float64(k+2) * float64(k+1) * 0x1p-24
-					for i := range m {
-						for j := range min(n+2, len(c)-i*(n+2)) {
-							want := float64(before[i*(n+2)+j])
-							if j < n {
-								if !accumulate {
-									want = 0
-								}
-								for p := range k {
-									want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
-								}
+					sums := products(m, n, k, a, v.transA, b, v.transB)
+					for e, got := range c {
+						i, j := e/(n+2), e%(n+2)
+						want := float64(before[e])
+						if j < n {
+							if !accumulate {
+								want = 0
 							}
-							if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
-								t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
-							}
+							want += sums[i*n+j]
+						}
+						if !(math.Abs(float64(got)-want) <= limit) {
+							t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
 						}
 					}
 				}

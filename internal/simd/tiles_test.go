@@ -107,11 +107,7 @@ func TestTilesErrAsVectorsDo(t *testing.T) {
 	Multiply(ordinary)
 	tiles := onTiles(p)
 	var errs [2]float64
-	for e := range p.C {
-		want := 0.0
-		for q := range k {
-			want += at(p.A, e/n, q, false) * at(p.B, q, e%n, false)
-		}
+	for e, want := range products(m, n, k, p.A, false, p.B, false) {
 		errs[0] += math.Abs(float64(ordinary.C[e]) - want)
 		errs[1] += math.Abs(float64(tiles[e]) - want)
 	}

@@ -104,10 +104,14 @@ func checkW8A8(t *testing.T, p W8A8) {
 			}
 			s /= 127
 		}
+		q := make([]int64, p.K)
+		for i, v := range x {
+			q[i] = int64(quantisedPlainly(v, s, p.InputOffset))
+		}
 		for n := range p.N {
 			sum := int64(0)
-			for i, v := range x {
-				sum += int64(quantisedPlainly(v, s, p.InputOffset)) * int64(p.Weight[n*p.K+i])
+			for i, w := range p.Weight[n*p.K:][:p.K] {
+				sum += q[i] * int64(w)
 			}
 			var want float32
 			if p.Static {
