@@ -9,27 +9,34 @@ import (
 // Product returns m v, m [len(m)/len(v), len(v)].
 func Product[F Float](m, v []F) []F {
 	out := make([]F, len(m)/len(v))
-	product(out, m, v)
+	Products(out, m, len(v), v)
 	return out
 }
 
-// product writes m v. It adds up four rows at once, as a sum waits for its last term.
-func product[F Float](out, m, v []F) {
+// Products writes the sums of products of v and rows that lie stride elements apart in m, added up in the arithmetic of out:
+// those of four rows at once, as a sum waits for its last term.
+func Products[S, F Float](out []S, m []F, stride int, v []F) {
 	n := len(v)
 	for len(out) >= 4 {
-		a, b, c, d := m[:n], m[n:][:n], m[2*n:][:n], m[3*n:][:n]
-		var s0, s1, s2, s3 F
+		a, b, c, d := m[:n], m[stride:][:n], m[2*stride:][:n], m[3*stride:][:n]
+		var s0, s1, s2, s3 S
 		for i, x := range v {
-			s0 += a[i] * x
-			s1 += b[i] * x
-			s2 += c[i] * x
-			s3 += d[i] * x
+			s0 += S(a[i]) * S(x)
+			s1 += S(b[i]) * S(x)
+			s2 += S(c[i]) * S(x)
+			s3 += S(d[i]) * S(x)
 		}
 		out[0], out[1], out[2], out[3] = s0, s1, s2, s3
-		out, m = out[4:], m[4*n:]
+		if out = out[4:]; len(out) > 0 {
+			m = m[4*stride:]
+		}
 	}
-	for i := range out {
-		out[i] = Dot(m[i*n:][:n], v)
+	for r := range out {
+		var sum S
+		for i, x := range m[r*stride:][:n] {
+			sum += S(x) * S(v[i])
+		}
+		out[r] = sum
 	}
 }
 
@@ -38,7 +45,7 @@ func ProductTransposed[F Float](a, b []F, n int) []F {
 	rows := len(b) / n
 	c := make([]F, len(a)/n*rows)
 	for i := range len(a) / n {
-		product(c[i*rows:][:rows], b, a[i*n:][:n])
+		Products(c[i*rows:][:rows], b, n, a[i*n:][:n])
 	}
 	return c
 }

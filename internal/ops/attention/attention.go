@@ -119,9 +119,9 @@ func (a attention[F]) backward(dy []F) (dq, dk, dv []F) {
 		p, _ := a.probabilities(t, h, first, end)
 		dyt := row(dy, t, h, H, d)
 		dp := make([]F, len(p))
+		opdef.Products(dp, a.v[(first*KV+g)*d:], KV*d, dyt)
 		var mean F // of dp under p, which is dy . y
 		for j := range p {
-			dp[j] = opdef.Dot(dyt, row(a.v, first+j, g, KV, d))
 			mean += p[j] * dp[j]
 		}
 		for j := range p {
@@ -150,12 +150,10 @@ func (a attention[F]) each(f func(t, h, first, end int)) {
 // an exponential makes of the rounding of a score a relative error as large as the score,
 // and scores of some hundred are usual where attention is sharp.
 func (a attention[F]) probabilities(t, h, first, end int) (p []F, lse F) {
-	q, scores := row(a.q, t, h, a.f.Heads, a.f.HeadDim), make([]float64, end-first)
+	d, KV, scores := a.f.HeadDim, a.f.KVHeads, make([]float64, end-first)
+	opdef.Products(scores, a.k[(first*KV+a.group(h))*d:], KV*d, row(a.q, t, h, a.f.Heads, d))
 	for j := range scores {
-		for i, v := range row(a.k, first+j, a.group(h), a.f.KVHeads, a.f.HeadDim) {
-			scores[j] += float64(q[i]) * float64(v)
-		}
-		scores[j] /= math.Sqrt(float64(a.f.HeadDim))
+		scores[j] /= math.Sqrt(float64(d))
 	}
 	sum := opdef.Softmax(scores)
 	p = make([]F, len(scores))

@@ -89,9 +89,7 @@ func runLinearCrossEntropy[F opdef.Float](c *core.Call) {
 			continue
 		}
 		xt := x[t*D:][:D]
-		for v := range dz {
-			dz[v] = opdef.Dot(weight[v*D:][:D], xt)
-		}
+		opdef.Products(dz, weight, D, xt)
 		z := dz[y]
 		losses[t] = opdef.Softmax(dz) - z
 		if c.Pass == core.Forward {
