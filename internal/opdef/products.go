@@ -13,8 +13,8 @@ func Product[F Float](m, v []F) []F {
 	return out
 }
 
-// Products writes the sums of products of v and rows that lie stride elements apart in m, added up in the arithmetic of out:
-// those of four rows at once, as a sum waits for its last term.
+// Products writes the sums of products of v and rows that lie stride elements apart in m, added up in the arithmetic
+// of out: those of four rows at once, as a sum waits for its last term.
 func Products[S, F Float](out []S, m []F, stride int, v []F) {
 	n := len(v)
 	for len(out) >= 4 {
