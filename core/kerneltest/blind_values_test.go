@@ -47,6 +47,23 @@ func flushed(names ...string) func(runFunc, *core.Call) error {
 	}
 }
 
+// cutOff moves half of an output's numbers in bfloat16 to the next towards 0, as those are of which the digits
+// that there is no room for are cut off.
+func cutOff(output string) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		if c.Facts.DType != core.BFloat16 {
+			return run(c)
+		}
+		return after(output, func(_ *core.Call, v []float32) {
+			for i, x := range v {
+				if bits := math.Float32bits(x); i%2 == 0 && x != 0 {
+					v[i] = math.Float32frombits(bits - 1<<16)
+				}
+			}
+		})(run, c)
+	}
+}
+
 // half rounds a float32 output to bfloat16.
 func half(output string) func(runFunc, *core.Call) error {
 	return after(output, func(c *core.Call, v []float32) {
@@ -136,6 +153,39 @@ var blindValues = []blind{
 			}
 			return err
 		}},
+	{"no label times infinity", "no loss where there is no label", core.LinearCrossEntropy,
+		after("dx", func(c *core.Call, v []float32) {
+			for t, d := range c.Input("dlosses").Float32s() {
+				if c.Input("labels").Int32s()[t] < 0 {
+					v[t*c.Facts.Dim] = d * 0
+				}
+			}
+		})},
+	{"tokens after a sequence without any", "no new token between others", core.PagedAttention,
+		after("y", func(c *core.Call, v []float32) {
+			t, lens := 0, c.Input("query_lens").Int32s()
+			for b := 0; b < len(lens) && lens[b] > 0; b++ {
+				t += int(lens[b])
+			}
+			clear(v[t*c.Facts.Heads*c.Facts.HeadDim:])
+		})},
+	{"an adapter of zeros left out", "an adapter of zeros", core.Linear,
+		after("dlora_b", func(c *core.Call, v []float32) {
+			b := c.Input("lora_b").Float32s()
+			if !slices.ContainsFunc(b, func(x float32) bool { return x != 0 }) {
+				clear(v)
+			}
+		})},
+	{"tokens without a gradient left out", "nan without a gradient", core.Linear,
+		after("dweight", func(_ *core.Call, v []float32) {
+			for i, x := range v {
+				if x != x {
+					v[i] = 0
+				}
+			}
+		})},
+	{"bfloat16 truncated", "random", core.Linear, cutOff("y")},
+	{"gradients in bfloat16 truncated", "random", core.QKV, cutOff("dx")},
 	{"negative weights of experts", "weights of any size",
 		core.MoEExperts, withInput("routing_weights", func(_ *core.Call, v []float32) {
 			for i := range v {

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -11,19 +12,29 @@ const (
 	// only where it is worth it.
 	contentTokens = 200
 	contentWidth  = 264
+	// kindTokens are enough rows where each kind of use has its turn.
+	kindTokens = 70
 )
 
 // lasting returns facts with which kernels keep what they make of a weight: frozen and wide, as far as k
 // takes that.
 func lasting(k core.Kernel, f core.Facts) core.Facts {
+	wider := func(size *int, to int) {
+		if *size > 0 { // the op has it
+			*size = max(*size, to)
+		}
+	}
 	for _, change := range []func(f *core.Facts){
-		func(f *core.Facts) { f.Frozen = true },
-		func(f *core.Facts) { f.Dim, f.Out = max(f.Dim, contentWidth), max(f.Out, contentWidth+8) },
-		func(f *core.Facts) { f.Dim, f.Vocab = max(f.Dim, contentWidth), max(f.Vocab, contentWidth+8) },
+		func(f *core.Facts) { f.Frozen = k.Info().Op.HasWeights() },
+		func(f *core.Facts) {
+			wider(&f.Dim, contentWidth)
+			wider(&f.Out, contentWidth+8)
+			wider(&f.Vocab, contentWidth+8)
+		},
 	} {
 		other := f
 		change(&other)
-		if k.Supports(other) == nil {
+		if other != f && k.Supports(other) == nil {
 			f = other
 		}
 	}
@@ -48,19 +59,40 @@ func (n numbers) give(at place) {
 	}
 }
 
+// firstWeight is the first input of a use that has nothing to do with its tokens, "" without: the weight, where there
+// is one, and not its scales or an adapter.
+func firstWeight(op core.Op, f core.Facts) string {
+	sig, err := core.NewSignature(op, core.Forward, f)
+	if err != nil {
+		return ""
+	}
+	for _, a := range sig.In {
+		if !slices.ContainsFunc(a.Shape, func(n int) bool { return n < 0 }) {
+			return a.Name
+		}
+	}
+	return ""
+}
+
 // contents finds a kernel that keeps too long what it made of an input: one that knows it by its
-// place, or looks for it where it was, or takes no number for one.
+// place, or looks for it where it was, or takes no number for one, or what it made of several by the
+// number of one, as of a weight that an adapter is added to.
 func (t *trial) contents(ctx context.Context) error {
 	c := t.of
-	other, middle := c, c
-	other.Seed, middle.Edit = c.Seed+1, negateMiddle
-	var data [3]prepared
-	for i, c := range []Case{c, other, middle} {
+	other, middle, same, weight := c, c, c, firstWeight(c.Op, c.Facts)
+	other.Seed, middle.Edit, same.Seed = c.Seed+1, negateMiddle, c.Seed+2
+	var data [4]prepared
+	same.Edit = func(in map[string][]core.Tensor) {
+		for i, x := range in[weight] {
+			copy(x.Data, data[0].in.byName[weight][i].Data)
+		}
+	}
+	for i, c := range []Case{c, other, middle, same} {
 		if data[i] = prepare(ctx, c, passes(t.kernel)); data[i].err != nil {
 			return data[i].err
 		}
 	}
-	one, two, mid := data[0], data[1], data[2]
+	one, two, mid, around := data[0], data[1], data[2], data[3]
 	room, err := one.place(t.kernel, t.memory)
 	if err != nil {
 		return err
@@ -92,6 +124,10 @@ func (t *trial) contents(ctx context.Context) error {
 	run("in a call whose inputs have the numbers of the first", room, one, n, first)
 	run("after other data at the same place, without numbers", room, two, nil, nil)
 	run("with the data and the numbers of the first call again", room, one, n, first)
+	if weight != "" {
+		run("with other data and numbers for all but "+weight, room, around, numbers{weight: n[weight]}, nil)
+		run("with the data and the numbers of the first call after that", room, one, n, first)
+	}
 	run("with other data at the same place, and other numbers", room, two, numbers{}, nil)
 	run("with a number changed in the middle of each input, and other numbers", room, mid, numbers{}, nil)
 	err = elsewhere(func(at place) error {

@@ -1,6 +1,7 @@
 package kerneltest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,22 +42,39 @@ func itself(w core.Tensor) core.Tensor { return w }
 
 // contentBugs are those of kernels that keep what they made of a weight for too long.
 var contentBugs = map[string]struct {
-	bug  func() func(runFunc, *core.Call) error
-	want string
+	bug     func() func(runFunc, *core.Call) error
+	want    string
+	adapter bool
 }{
 	"a weight known by its address, once it has a number": {keeps(func(_ *core.Call, w core.Tensor) (*byte, bool) {
 		return beside(w, 0), w.Content != 0
-	}, cloned), "with other data at the same place, and other numbers: "},
+	}, cloned), "with other data at the same place, and other numbers: ", false},
 	"no number taken for a number": {keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) {
 		return w.Content, true
-	}, cloned), "without numbers, in the end: "},
+	}, cloned), "without numbers, in the end: ", false},
 	"a number changed and both ends the same": {keeps(func(_ *core.Call, w core.Tensor) ([2]float32, bool) {
 		v := w.Float32s()
 		return [2]float32{v[0], v[len(v)-1]}, w.Content != 0
-	}, cloned), "with a number changed in the middle of each input, and other numbers: "},
+	}, cloned), "with a number changed in the middle of each input, and other numbers: ", false},
 	"the place of a weight kept instead of the weight": {keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) {
 		return w.Content, w.Content != 0
-	}, itself), "with the data and the numbers of the first call elsewhere: "},
+	}, itself), "with the data and the numbers of the first call elsewhere: ", false},
+	"an adapter known by the number of its weight": {func() func(runFunc, *core.Call) error {
+		kept := map[uint64]core.Tensor{}
+		return func(run runFunc, c *core.Call) error {
+			n := c.Input("weight").Content
+			if n == 0 {
+				return run(c)
+			}
+			if kept[n].Data == nil {
+				kept[n] = cloned(c.Input("lora_b"))
+			}
+			other := *c
+			other.In = append([]core.Tensor(nil), c.In...)
+			other.Set("lora_b", kept[n])
+			return run(&other)
+		}
+	}, "with other data and numbers for all but weight: ", true},
 }
 
 const contentBugsOp = core.Linear
@@ -70,7 +88,11 @@ func TestKernelsThatKeepTooLongAreCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := faulty{reference.Single(contentBugsOp), b.bug()}
-			r := kerneltest.Contents(t.Context(), k, contentFacts())
+			f := contentFacts()
+			if b.adapter {
+				f.Rank, f.Scale = 3, 2
+			}
+			r := kerneltest.Contents(t.Context(), k, f)
 			if r.Status != kerneltest.Failed || !strings.Contains(r.Err().Error(), b.want) {
 				t.Errorf("%s, want %q: %.1000v", r.Status, b.want, r.Err())
 			}
@@ -84,5 +106,54 @@ func TestKeepingByNumberIsRight(t *testing.T) {
 	k := faulty{reference.Single(contentBugsOp), right()}
 	if r := kerneltest.Contents(t.Context(), k, contentFacts()); r.Status != kerneltest.OK {
 		t.Error(r.Err())
+	}
+}
+
+// TestWhatAForwardPassKeepsForAnotherBackwardPassIsCaught: dlora_b of the x of the last forward pass, which is that of
+// another layer where two have the same sizes.
+func TestWhatAForwardPassKeepsForAnotherBackwardPassIsCaught(t *testing.T) {
+	f := contentFacts()
+	f.Rank, f.Scale = 3, 2
+	var last core.Tensor
+	k := faulty{reference.Single(core.Linear), func(run runFunc, c *core.Call) error {
+		if c.Pass == core.Forward {
+			last = cloned(c.Input("x"))
+			return run(c)
+		}
+		if err := run(c); err != nil || last.Data == nil || !slices.Equal(last.Shape, c.Input("x").Shape) {
+			return err
+		}
+		other, _, err := c.Apart(nil)
+		if err != nil {
+			return err
+		}
+		other.In = slices.Clone(other.In)
+		other.Set("x", last)
+		if err := run(other); err != nil {
+			return err
+		}
+		copy(c.Output("dlora_b").Data, other.Output("dlora_b").Data)
+		return nil
+	}}
+	r := kerneltest.InTurn(t.Context(), k, f)
+	if want := "backward after a forward pass with other data: "; r.Status != kerneltest.Failed ||
+		!strings.Contains(r.Err().Error(), want) {
+		t.Errorf("%s, want %q: %.1000v", r.Status, want, r.Err())
+	}
+}
+
+// TestWeightsThatAreStoredOtherwiseAreKeptRightly: a kernel that keeps a weight too long if it is one of int8.
+func TestWeightsThatAreStoredOtherwiseAreKeptRightly(t *testing.T) {
+	bug := keeps(func(c *core.Call, w core.Tensor) (*byte, bool) {
+		return beside(w, 0), w.Content != 0 && w.DType == core.Int8
+	}, cloned)
+	k := float32Only{faulty{reference.Single(core.Linear), bug()}}
+	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Calls: 1, Repeats: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := func(c kerneltest.Result) bool { return c.Status == kerneltest.Failed }
+	if !slices.ContainsFunc(of(r, "inputs known by number"), failed) {
+		t.Error("not caught")
 	}
 }

@@ -172,6 +172,9 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 			o.Repeats = max(1, o.Repeats/4)
 		}
 		all = append(all, trials(k, f, o)...)
+		if i == 0 && !o.Quick {
+			all = append(all, trialsOfKinds(k, f, o)...)
+		}
 		if i == 0 {
 			all = append(all, trialsOfOneType(k, f, o)...)
 		}
@@ -179,13 +182,13 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 	return all
 }
 
-// typical returns for each storage type the largest facts of the cases.
+// typical returns for each storage type the largest facts of the cases, but for those that are about large sizes.
 func typical(cases []Case) []core.Facts {
 	var all []core.Facts
 	for _, d := range storage() {
 		best, size := core.Facts{}, 0.0
 		for _, c := range cases {
-			if f := c.Facts; f.DType == d && !f.Frozen && c.Tokens == 1 && work(c.Op, f) > size {
+			if f := c.Facts; f.DType == d && !f.Frozen && c.Tokens == 1 && !isLarge(c) && work(c.Op, f) > size {
 				best, size = f, work(c.Op, f)
 			}
 		}
@@ -209,6 +212,25 @@ func trials(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "read-only inputs", 13, (*trial).readOnly),
 		trialOf(k, lasting(k, f), o, contentsKind, contentTokens, (*trial).contents),
 	}
+}
+
+// trialsOfKinds lists those that find what is kept too long for the kinds of use that f is not, which other code
+// computes: such as a weight of another storage, an adapter, or products in bfloat16.
+func trialsOfKinds(k core.Kernel, f core.Facts, o Options) []step {
+	var all []step
+	seen := map[core.Facts]bool{lasting(k, f): true}
+	for _, f := range kinds(k.Info().Op, f.DType) {
+		f, ok := fit(k.Supports, f)
+		if f = lasting(k, f); !ok || seen[f] {
+			continue
+		}
+		seen[f] = true
+		all = append(all,
+			trialOf(k, f, o, "calls in turn", 13, (*trial).inTurn),
+			trialOf(k, f, o, "one thread or more", kindTokens, (*trial).oneThread),
+			trialOf(k, f, o, contentsKind, kindTokens, (*trial).contents))
+	}
+	return all
 }
 
 // trialsOfOneType lists those that no storage type changes.

@@ -17,6 +17,11 @@ func Contents(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), contentsKind, contentTokens), Options{}, (*trial).contents)
 }
 
+// InTurn is the case of calls in turn.
+func InTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	return try(ctx, k, specialCase(k.Info().Op, f, "calls in turn", 13), Options{}, (*trial).inTurn)
+}
+
 // AnyOrder is the case of calls in any order.
 func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Result {
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)

@@ -52,8 +52,7 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 	return in, nil
 }
 
-// add allocates one input; unless aligned, every other one starts off the alignment of
-// its memory.
+// add allocates one input; unless aligned, it starts off the alignment of its memory, as shift says.
 func (in *inputs) add(a core.Arg) (core.Tensor, error) {
 	g, err := newGuarded(in.memory, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(len(in.tensors)))
 	if err != nil {
@@ -64,12 +63,13 @@ func (in *inputs) add(a core.Arg) (core.Tensor, error) {
 	return g.Tensor, nil
 }
 
-// shift returns by how many elements tensor i starts off the alignment of its memory.
+// shift returns by how many elements tensor i starts off the alignment of its memory: each of a case by another
+// number, up to those of a vector of sixteen.
 func (in *inputs) shift(i int) int {
 	if in.aligned {
 		return 0
 	}
-	return (i + in.Tokens) % 2
+	return (i + in.Tokens) % 16
 }
 
 // copied returns the same inputs in other memory.

@@ -9,7 +9,8 @@ import (
 // inTurn finds results that depend on earlier calls, such as those of a kernel that keeps
 // what it once computed: it runs a call, the same with other data in the same memory, the
 // first again, one with other numbers in the middle of its inputs only, one with fewer tokens,
-// and the first again.
+// and the first again; and its backward pass after a forward pass with other data, as where layers have
+// the same sizes.
 func (t *trial) inTurn(ctx context.Context) error {
 	c := t.of
 	other, short, middle := c, c, c
@@ -53,8 +54,13 @@ func (t *trial) inTurn(ctx context.Context) error {
 		}
 		if t.Status == Failed {
 			t.prefix("%s: ", step.when)
-			break
+			return nil
 		}
+	}
+	if len(passes(t.kernel)) == 2 {
+		two.runPassAt(ctx, room, core.Forward, nil, outputs{}, poisons[0], t.Result)
+		one.runPassAt(ctx, room, core.Backward, first, outputs{}, poisons[1], t.Result)
+		t.prefix("backward after a forward pass with other data: ")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -50,6 +51,10 @@ func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 	axes := ops.Of(op).Axes
 	if i+j > 0 {
 		cases = append(cases, atOnce(op, f, axes)...)
+	} else {
+		cases = append(cases, withTokens(op, f, axes, "one token", 1, 0)...)
+		cases = append(cases, withTokens(op, f, axes, "whole rows", fullRows, opdef.SomeRests-1)...)
+		cases = append(cases, largeOfOneToken(op, f, axes)...)
 	}
 	for _, a := range axes {
 		if i+j > 0 { // the first of the large sizes stand for all
@@ -57,8 +62,8 @@ func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 		}
 		cases = append(cases, along(a, op, f)...)
 	}
-	if i+j < 2 {
-		for _, l := range ops.Of(op).Large {
+	for n, l := range ops.Of(op).Large {
+		if i+j < 2 || i == 0 && n == 0 {
 			cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
 				u.Tokens = n
 				l.Change(&u.Facts)
@@ -86,15 +91,50 @@ func along(a opdef.Axis, op core.Op, f core.Facts) []Case {
 // atOnce returns cases in which every axis has another size, so that each runs through all
 // up to opdef.SomeRests.
 func atOnce(op core.Op, f core.Facts, axes []opdef.Axis) []Case {
+	return together(op, f, axes, "sizes of all at once", 0, func(*opdef.Use) {})
+}
+
+// fullRows is a number of tokens that leaves nothing of blocks of rows but a few that are full.
+const fullRows = 48
+
+// withTokens is atOnce with so many tokens, which other code computes: a single one is a product of a vector, and
+// a whole block of rows meets the rests of columns. Each size is larger by more.
+func withTokens(op core.Op, f core.Facts, axes []opdef.Axis, of string, tokens, more int) []Case {
+	return together(op, f, axes, "sizes of all, "+of, more, func(u *opdef.Use) { u.Tokens = tokens })
+}
+
+func together(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int, edit func(u *opdef.Use)) []Case {
 	var cases []Case
 	for n := 1; n <= opdef.SomeRests; n += max(1, len(axes)-1) {
-		cases = append(cases, sized(op, f, "sizes of all at once", n, func(u *opdef.Use, n int) {
+		cases = append(cases, sized(op, f, kind, n, func(u *opdef.Use, n int) {
 			for i, a := range axes {
 				if a.Rests >= opdef.SomeRests {
-					a.Set(u, (n+7*i-1)%opdef.SomeRests+1)
+					a.Set(u, (n+7*i-1)%opdef.SomeRests+1+more)
 				}
 			}
+			edit(u)
 		}))
+	}
+	return cases
+}
+
+// isLarge reports whether a case is about a large size.
+func isLarge(c Case) bool { return strings.HasPrefix(c.Kind, "large ") }
+
+// largeOfOneToken returns a case of one token for each width.
+func largeOfOneToken(op core.Op, f core.Facts, axes []opdef.Axis) []Case {
+	var cases []Case
+	for _, a := range axes {
+		if len(a.Large) == 0 {
+			continue
+		}
+		c := sized(op, f, "large "+a.Name+", one token", a.Large[0], func(u *opdef.Use, n int) {
+			u.Tokens = 1
+			a.Set(u, n)
+		})
+		if c.Tokens == 1 {
+			cases = append(cases, c)
+		}
 	}
 	return cases
 }

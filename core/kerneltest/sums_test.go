@@ -92,3 +92,26 @@ func TestKernelsThatAddAreFoundOut(t *testing.T) {
 		})
 	}
 }
+
+// TestOneFlagForAllOutputsIsFoundOut: a kernel that adds to all outputs that it can if it is to add to any.
+func TestOneFlagForAllOutputsIsFoundOut(t *testing.T) {
+	cases := kerneltest.CasesFor(core.Linear, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Out: 5,
+		Bias: true})
+	err := kerneltest.Check(anyFlag{summing{reference.Kernel(core.Linear), addOrCopy}}, cases)
+	if want := "in a call that adds"; !errors.Is(err, core.ErrWrongResult) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+type anyFlag struct{ summing }
+
+func (k anyFlag) Backward(ctx context.Context, c *core.Call) error {
+	other := *c
+	if c.Adds() {
+		other.Add = make([]bool, len(c.Out))
+		for i, a := range c.Sig.Out {
+			other.Add[i] = a.Name == "dweight" || a.Name == "dbias"
+		}
+	}
+	return k.summing.Backward(ctx, &other)
+}

@@ -102,6 +102,16 @@ func Smallest(d core.DType) float64 {
 	return math.SmallestNonzeroFloat32
 }
 
+// EachThird puts a number into all elements of every third row, from the first on, of the inputs of those names.
+func EachThird(to float64, names ...string) Edit {
+	return Each(func(t, _ int, v float64) float64 {
+		if t%3 == 0 {
+			return to
+		}
+		return v
+	}, names...)
+}
+
 // NotFinite puts a NaN and infinities into single elements of the inputs of those names, each
 // in a row of its own; other rows stay finite.
 func NotFinite(names ...string) Edit {

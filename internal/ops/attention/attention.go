@@ -42,6 +42,8 @@ var Op = &opdef.Op{Name: core.Attention,
 	Extremes: attentionExtremes,
 	Axes:     attentionAxes(),
 	Large: []opdef.Large{
+		{Tokens: 1100, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 8, 2, 1 }},
+		{Tokens: 130, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 194, 2, 1 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 6, 3 }},
 	},
 	Terms: attentionTerms,

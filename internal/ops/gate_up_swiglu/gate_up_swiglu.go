@@ -45,6 +45,8 @@ var Op = &opdef.Op{Name: core.GateUpSwiGLU,
 			Set: func(u *opdef.Use, n int) { u.Facts.Intermediate = n }},
 	},
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 518, 70 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 518 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 134 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 38, 70 }},
 	},
@@ -67,7 +69,8 @@ func shape(name string, dim, intermediate int, recompute bool) opdef.Shape {
 func kinds() (all []core.Facts) {
 	for _, f := range []core.Facts{{Layout: core.Separate}, {Layout: core.Separate, Recompute: true},
 		{Layout: core.Packed}, {Layout: core.Separate, Frozen: true}, {Layout: core.Packed, Recompute: true, Frozen: true},
-		{Layout: core.Separate, WeightDType: core.Int8, Frozen: true}} {
+		{Layout: core.Separate, WeightDType: core.Int8, Frozen: true},
+		{Layout: core.Separate, WeightDType: core.BFloat16, Frozen: true}} {
 		f.Dim, f.Intermediate, f.Activation = 5, 7, "silu"
 		all = append(all, f)
 	}
@@ -83,9 +86,10 @@ func variants() (all []core.Facts) {
 	}
 	int8s := core.Facts{Dim: 37, Intermediate: 70, Activation: "silu", Layout: core.Separate, WeightDType: core.Int8,
 		Frozen: true}
-	packed := int8s
+	packed, halves := int8s, int8s
 	packed.Layout, packed.Recompute = core.Packed, true
-	return append(all, int8s, packed)
+	halves.Layout, halves.WeightDType = core.Packed, core.Float16
+	return append(all, int8s, packed, halves)
 }
 
 // fill keeps g and u near 1.

@@ -10,6 +10,7 @@
 package linear
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -32,6 +33,8 @@ var Op = &opdef.Op{Name: core.Linear,
 		{Dim: 5, Out: 7}, {Dim: 5, Out: 7, Frozen: true}, {Dim: 5, Out: 7, Bias: true},
 		{Dim: 5, Out: 7, Rank: 3, Scale: 0.5}, {Dim: 5, Out: 7, Rank: 3, Scale: 2, Frozen: true, Bias: true},
 		{Dim: 5, Out: 7, WeightDType: core.Int8, Frozen: true}, {Dim: 5, Out: 7, WeightDType: core.NF4, Frozen: true},
+		{Dim: 5, Out: 7, WeightDType: core.BFloat16, Frozen: true, Rank: 3, Scale: 2},
+		{Dim: 5, Out: 7, WeightDType: core.Float16, Frozen: true},
 		{Dim: 5, Out: 7, Products: core.BFloat16},
 		{Dim: 5, Out: 7, Rank: 3, Scale: 2, Frozen: true, Bias: true, Products: core.BFloat16},
 	},
@@ -40,6 +43,8 @@ var Op = &opdef.Op{Name: core.Linear,
 		{Dim: 33, Out: 64, Rank: 5, Scale: 0.25, Bias: true}, {Dim: 130, Out: 17, WeightDType: core.Float32},
 		{Dim: 37, Out: 70, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2},
 		{Dim: 64, Out: 5, WeightDType: core.Int8, Frozen: true, Bias: true},
+		{Dim: 37, Out: 70, WeightDType: core.BFloat16, Frozen: true, Rank: 3, Scale: -2, Bias: true},
+		{Dim: 130, Out: 17, WeightDType: core.Float16, Frozen: true},
 		{Dim: 37, Out: 71, WeightDType: core.NF4, Frozen: true, Rank: 3, Scale: 2},
 		{Dim: 128, Out: 130, WeightDType: core.NF4, Frozen: true, Bias: true},
 		{Dim: 96, Out: 18, WeightDType: core.NF4, Frozen: true, Rank: 2, Scale: 2, Products: core.BFloat16},
@@ -50,7 +55,11 @@ var Op = &opdef.Op{Name: core.Linear,
 	Fill:      fillLinear,
 	NotFinite: opdef.NotFinite("x", "dy"),
 	Zeros:     []string{"x"},
-	Cases: func(_ core.Facts, add opdef.Adder) {
+	Cases: func(f core.Facts, add opdef.Adder) {
+		if f.Rank > 0 { // as it is when training begins
+			add("an adapter of zeros", 9, opdef.Scaled("lora_b", 0))
+		}
+		add("nan without a gradient", 9, opdef.Both(opdef.EachThird(math.NaN(), "x"), opdef.EachThird(0, "dy")))
 		add("large", 5, opdef.Scaled("x", 1000))
 		add("terms that cancel", 9, opdef.Each(func(_, i int, v float64) float64 { return v + float64(100*(i%2*2-1)) }, "x"))
 	},
@@ -70,6 +79,9 @@ var Op = &opdef.Op{Name: core.Linear,
 		}},
 	},
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 1030, 70 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 1030 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out, f.Rank, f.Scale = 70, 70, 40, -2 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
 	},

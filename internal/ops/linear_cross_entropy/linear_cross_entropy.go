@@ -18,9 +18,10 @@ import (
 var Op = &opdef.Op{Name: core.LinearCrossEntropy,
 	Single: runLinearCrossEntropy[float32], Double: runLinearCrossEntropy[float64],
 	Usual: core.Facts{Dim: 64, Vocab: 256},
-	Kinds: []core.Facts{{Dim: 5, Vocab: 7}, {Dim: 5, Vocab: 7, Frozen: true}},
+	Kinds: []core.Facts{{Dim: 5, Vocab: 7}, {Dim: 5, Vocab: 7, Frozen: true},
+		{Dim: 5, Vocab: 7, WeightDType: core.BFloat16, Frozen: true}},
 	Variants: []core.Facts{{Dim: 1, Vocab: 1}, {Dim: 5, Vocab: 7}, {Dim: 33, Vocab: 131}, {Dim: 64, Vocab: 600},
-		{Dim: 16, Vocab: 70, WeightDType: core.Float32}},
+		{Dim: 16, Vocab: 70, WeightDType: core.Float32}, {Dim: 34, Vocab: 131, WeightDType: core.Float16, Frozen: true}},
 	Fill: func(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 		if a.Name == "weight" {
 			for i := range v {
@@ -56,6 +57,8 @@ var Op = &opdef.Op{Name: core.LinearCrossEntropy,
 			}},
 	},
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Vocab = 6, 4102 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Vocab = 518, 70 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Vocab = 70, 1030 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Vocab = 6, 1030 }},
 	},
@@ -127,12 +130,9 @@ func lossExtremes(f core.Facts, add opdef.Adder) {
 	add("the same label", 300, labelled(func(int) int { return f.Vocab / 2 }))
 	add("first and last label", 29, labelled(func(t int) int { return t % 2 * (f.Vocab - 1) }))
 	add("no loss where there is no label", 29, opdef.Both(labelled(func(t int) int { return t%3 - 1 }),
-		opdef.Each(func(t, _ int, v float64) float64 {
-			if t%3 == 0 {
-				return math.NaN()
-			}
-			return v
-		}, "x")))
+		opdef.EachThird(math.NaN(), "x")))
+	add("no loss where there is no label", 29, opdef.Both(labelled(func(t int) int { return t%3 - 1 }),
+		opdef.EachThird(math.Inf(1), "dlosses")))
 	add("no label", 29, labelled(func(int) int { return -100 }))
 	add("no label", 300, labelled(func(int) int { return -1 }))
 }

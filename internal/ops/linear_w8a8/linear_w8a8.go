@@ -52,6 +52,8 @@ var Op = &opdef.Op{Name: core.LinearW8A8,
 		{Name: "out", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Out = n }},
 	},
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 1030, 70 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 1030 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
 	},

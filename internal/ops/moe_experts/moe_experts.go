@@ -40,6 +40,8 @@ var Op = &opdef.Op{Name: core.MoEExperts,
 	Extremes: expertExtremes,
 	Axes:     expertAxes(),
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 518, 22, 3, 2 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 22, 518, 3, 2 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 134, 70, 3, 2 }},
 	},
 	Terms: func(in *opdef.Inputs, _ core.Pass, output string) []float64 { return expertTerms(in, output) },
@@ -63,9 +65,10 @@ var Op = &opdef.Op{Name: core.MoEExperts,
 func expertKinds() []core.Facts {
 	f := core.Facts{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Packed,
 		Experts: 4, TopK: 2, Routing: core.RoutingNormalized}
-	each, free, frozen := f, f, f
+	each, free, frozen, halves := f, f, f, f
 	each.Layout, each.Routing, free.Routing, frozen.Frozen = core.PerExpert, core.RoutingSoftmax, core.RoutingAny, true
-	return []core.Facts{f, each, free, frozen}
+	halves.WeightDType, halves.Frozen = core.BFloat16, true
+	return []core.Facts{f, each, free, frozen, halves}
 }
 
 func expertVariants() (all []core.Facts) {

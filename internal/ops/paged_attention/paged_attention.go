@@ -49,6 +49,8 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 		add("pieces", 30, sequences(func(b, T int) (int, int) { n := min(most, 1+b*3); return n, n + b*31%(most-n+1) }))
 		add("no tokens", 5, sequences(func(b, _ int) (int, int) { return 1, b % 2 * min(3, most) }))
 		add("tokens of no sequence", 9, sequences(func(b, _ int) (int, int) { return max(0, 2-b), 3 }))
+		add("no new token between others", 9, sequences(func(b, _ int) (int, int) { return (b + 1) % 2 * 2, 3 }))
+		add("blocks that are not used yet", 12, opdef.Both(reserved, garbage))
 		add("a shared beginning", 12, opdef.Both(shared, garbage))
 		add("NaN in unused slots", 13, garbage)
 		add("sharp", 20, opdef.Scaled("q", 100))

@@ -61,6 +61,16 @@ func shared(in map[string][]core.Tensor) {
 	}
 }
 
+// reserved gives all sequences blocks that they do not need yet.
+func reserved(in map[string][]core.Tensor) {
+	blocks := in["k_cache"][0].Shape[0]
+	for i, v := range in["block_tables"][0].Int32s() {
+		if v < 0 {
+			in["block_tables"][0].Int32s()[i] = int32(i % blocks)
+		}
+	}
+}
+
 // garbage puts NaN into what no sequence has.
 func garbage(in map[string][]core.Tensor) {
 	k, tables, size := in["k_cache"][0], in["block_tables"][0], in["k_cache"][0].Shape[1]

@@ -43,6 +43,8 @@ var Op = &opdef.Op{Name: core.SharedExpertFFN,
 			Set: func(u *opdef.Use, n int) { u.Facts.Intermediate = n }},
 	},
 	Large: []opdef.Large{
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 518, 70 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 518 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 134 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 38, 70 }},
 	},
