@@ -128,6 +128,9 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
 		return err
 	}
+	if j.Corpus.Seq != c.Seq {
+		j.Config.Data.Cutoff = cmp.Or(c.Data.Cutoff, c.Seq)
+	}
 	j.Train, j.Eval, j.Config.Seq = j.Corpus.Train, j.Corpus.Eval, j.Corpus.Seq
 	j.Sets, j.Tokenizer = j.Corpus.Sets, tok
 	return nil
@@ -178,7 +181,7 @@ func (j *Job) Counted(l *data.Loader) (int, error) {
 
 // DataModel returns what the rows of a run depend on besides its data.
 func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
-	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed, Kind: c.kind(),
+	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: cmp.Or(c.Data.Cutoff, c.Seq), Seed: c.Seed, Kind: c.kind(),
 		Forks: c.forks}
 	if id, ok := tok.EOS(); ok {
 		m.EOS = id

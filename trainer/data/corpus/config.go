@@ -38,6 +38,9 @@ type Config struct {
 	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
+	// Cutoff is the tokens of a row before NoPacking made rows as short as the examples allow: what is cut, is cut to fit
+	// in that. A checkpoint has it, so that a run that goes on cuts alike; 0 is what a row has.
+	Cutoff int `json:"cutoff,omitempty"`
 	// of a text longer than a row, learn the beginning alone
 	CutLong bool `json:"cut_long,omitempty"`
 	// of two answers to one prompt, each has the prompt for itself, even where one for both gives the same
