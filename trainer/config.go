@@ -121,6 +121,17 @@ func (c Config) warmup(steps int) int {
 	return int(math.Ceil(c.WarmupRatio * float64(steps)))
 }
 
+// unevaluated says which setting leaves nothing to evaluate, "" if none does.
+func (c Config) unevaluated() string {
+	switch size := c.Data.EvalSize; {
+	case c.Checkpoints.NoEval:
+		return "trainer.Checkpoints.NoEval"
+	case size != nil && *size == 0 && len(c.Data.Eval) == 0:
+		return "corpus.Config.EvalSize 0"
+	}
+	return ""
+}
+
 const (
 	mostEpochs     = 1e6
 	mostAccumulate = 1 << 16 // batches that are in memory together
@@ -163,6 +174,8 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, c.Data.Validate())
+	need(!c.Words.Marks || c.Data.Template != "", "trainer.Words.Marks is for a built-in chat template: name one with "+
+		"corpus.Config.Template")
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))
 	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
@@ -176,6 +189,6 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.Preference.Validate(), c.validatePreference())
 	errs = append(errs, c.Objective.Validate(), c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
-		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out), c.validateMetric())
+		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
 	return errors.Join(errs...)
 }

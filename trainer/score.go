@@ -53,8 +53,8 @@ func (c Config) validateMetric() error {
 			m.Name)
 	case m.Name == "":
 		return nil
-	case c.Checkpoints.NoEval:
-		return errors.New("trainer.Metric.Name is given with trainer.Checkpoints.NoEval: evaluations measure it")
+	case c.unevaluated() != "":
+		return fmt.Errorf("trainer.Metric.Name is given with %s: evaluations measure it", c.unevaluated())
 	case c.Preference.Enabled():
 		return errors.New("trainer.Metric.Name is for answers to follow; preference.Config.Stage has accuracies of its own: " +
 			"leave it out")
@@ -120,24 +120,38 @@ func (r *session) ask() error {
 	if id, ok := j.Tokenizer.EOS(); ok {
 		s.eos = append(s.eos, id)
 	}
+	asked, err := j.Questions()
+	for i, q := range asked {
+		if i%j.World.Size() == j.World.Rank() {
+			s.questions = append(s.questions, q)
+		}
+	}
+	s.all = len(asked)
+	return err
+}
+
+// Questions returns those of the held-out data that the metric has answers written to; none if there is no such metric,
+// or nothing is held out. That no example asks anything is an error then.
+func (j *Job) Questions() (all []metric.Question, err error) {
+	name := j.Config.Metric.Name
+	if name == "" || !name.Writes() || rowsIn(j.Eval) == 0 {
+		return nil, nil
+	}
 	for _, set := range j.sets() {
 		asked, err := metric.Questions(set.Rows, j.Tokenizer)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, q := range asked {
 			q.Data = set.Name
-			if s.all%j.World.Size() == j.World.Rank() {
-				s.questions = append(s.questions, q)
-			}
-			s.all++
+			all = append(all, q)
 		}
 	}
-	if s.all == 0 {
-		return fmt.Errorf("trainer.Metric.Name is %s, but no held-out example is a conversation that asks something; %s takes texts",
-			s.name, metric.TokenAccuracy)
+	if all == nil {
+		return nil, fmt.Errorf("trainer.Metric.Name is %s, but no held-out example is a conversation that asks something; %s takes texts",
+			name, metric.TokenAccuracy)
 	}
-	return nil
+	return all, nil
 }
 
 // evalBatches yields this rank's share of the held-out rows, whose batches are dealt in turn: no batch has rows of two

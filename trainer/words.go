@@ -83,9 +83,6 @@ func (c Config) vocabulary() (tok *tokenizer.Tokenizer, v models.Vocabulary, fil
 		words = append(words, tokenizer.Word{Text: text, Special: true})
 	}
 	if c.Words.Marks {
-		if c.Data.Template == "" {
-			return nil, v, nil, errors.New("trainer.Words.Marks is for a built-in chat template: name one with corpus.Config.Template")
-		}
 		t, err := chat.Named(c.Data.Template, c.Model)
 		if err != nil {
 			return nil, v, nil, err

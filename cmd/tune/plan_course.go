@@ -69,7 +69,10 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 		return nil, err
 	}
 	t.config.Seq = read.Seq
-	job := &trainer.Job{Config: t.config, Train: read.Train}
+	job := &trainer.Job{Config: t.config, Train: read.Train, Eval: read.Eval, Sets: read.Sets, Tokenizer: tok}
+	if _, err := job.Questions(); err != nil {
+		return nil, err
+	}
 	s := job.Schedule()
 	if err := s.Validate(); err != nil {
 		return nil, err

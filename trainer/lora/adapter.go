@@ -32,6 +32,9 @@ type Adapter struct {
 func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
 	c = c.complete()
 	targets, err := c.choose(body.Targets())
+	if err == nil {
+		err = c.decomposes(targets) // also of a model without weights
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lora: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -86,23 +87,36 @@ func (c Config) Validate() error {
 	need(c.Init == "" || c.Init == PiSSA, "lora.Config.Init is %q; known: %s", c.Init, PiSSA)
 	need(c.Init == "" || !c.DoRA, "lora.Config.Init is %s, which an adapter with lora.Config.DoRA cannot be saved with: "+
 		"choose one", c.Init)
-	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || len(c.Layers) > 0 ||
-		c.DoRA || c.Init != ""
-	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout, targets and layers in its "+
-		"adapter_config.json: leave these out")
+	settings := c.settings()
+	need(c.Adapter == "" || c.Rank == 0 && settings == nil, "lora.Config.Adapter has its rank, alpha, dropout, targets "+
+		"and layers in its adapter_config.json: leave these out")
 	need(!c.DoRA || c.Dropout == 0, "lora.Config.DoRA multiplies whole rows, and has no dropout beside them: leave "+
 		"lora.Config.Dropout out")
 	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32,
 		"lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
 	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or "+
 		"lora.Config.Adapter too")
-	need(c.Enabled() || c.Rank < 0 || !given, "settings of LoRA are given without lora.Config.Rank, which turns it on")
+	need(c.Enabled() || c.Rank < 0 || settings == nil, "%s: given without lora.Config.Rank, which turns LoRA on",
+		strings.Join(settings, ", "))
 	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give "+
 		"lora.Config.Rank or lora.Config.Adapter too")
 	need(c.Enabled() || !c.BaseNF4, "lora.Config.BaseNF4 is for LoRA, which leaves these weights as they are: give "+
 		"lora.Config.Rank or lora.Config.Adapter too")
 	need(!c.BaseInt8 || !c.BaseNF4, "lora.Config.BaseInt8 and lora.Config.BaseNF4 are given: choose one")
 	return errors.Join(errs...)
+}
+
+// settings are the fields beside the rank that are set.
+func (c Config) settings() (names []string) {
+	for name, set := range map[string]bool{"Alpha": c.Alpha != 0, "Dropout": c.Dropout != 0,
+		"Targets": len(c.Targets) > 0, "RSLoRA": c.RSLoRA, "Layers": len(c.Layers) > 0, "DoRA": c.DoRA,
+		"Init": c.Init != ""} {
+		if set {
+			names = append(names, "lora.Config."+name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // complete fills in what is left to defaults.

@@ -41,12 +41,10 @@ func NewDecomposition(body *nn.Body, c Config) (*Decomposition, error) {
 		return nil, fmt.Errorf("lora: %w", err)
 	}
 	d := &Decomposition{c, map[string]*part{}}
+	if err := c.decomposes(targets); err != nil {
+		return nil, fmt.Errorf("lora: %w", err)
+	}
 	for _, t := range targets {
-		if c.Rank > min(t.Out, t.In) {
-			return nil, fmt.Errorf("lora: lora.Config.Rank is %d, and %s has no more than %d singular values, with which its "+
-				"adapter would begin: give a smaller rank, or name other layers in lora.Config.Targets", c.Rank, t.Name,
-				min(t.Out, t.In))
-		}
 		for _, module := range t.Modules {
 			d.parts[module+".weight"] = &part{out: t.Out, in: t.In}
 		}
@@ -55,6 +53,17 @@ func NewDecomposition(body *nn.Body, c Config) (*Decomposition, error) {
 		return d, nil
 	}
 	return d, d.read(c.Start)
+}
+
+// decomposes reports a target that has fewer singular values than adapters that begin with them have a rank.
+func (c Config) decomposes(targets []nn.Target) error {
+	for _, t := range targets {
+		if most := min(t.Out, t.In); c.Init == PiSSA && c.Rank > most {
+			return fmt.Errorf("lora.Config.Rank is %d, and %s has no more than %d singular values, with which its "+
+				"adapter would begin: give a smaller rank, or name other layers in lora.Config.Targets", c.Rank, t.Name, most)
+		}
+	}
+	return nil
 }
 
 // read takes the parts from a folder that Adapter.Named has filled, so that a run goes on from the same.

@@ -72,7 +72,7 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := chosen.check(m); err != nil {
+	if err := errors.Join(chosen.check(m), o.Vocabulary.trained(m, o)); err != nil {
 		m.Free()
 		return nil, err
 	}

@@ -109,7 +109,8 @@ func (c *chooser) check(m *Model) error {
 		return fmt.Errorf("models.Selection.Layers is %d, but the model has %d layers", c.Layers, n)
 	}
 	if len(m.Trainable()) == 0 && !c.adapts && !c.all() {
-		return errors.New("models.Selection leaves nothing to train")
+		return errors.New("models.Selection.Freeze or models.Selection.Layers leaves nothing to train: leave it out, or " +
+			"have it name less")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (d *Decoder) SetObjective(o Objective) error {
 	}
 	for field, weight := range map[string]float64{"nn.Objective.Balance": o.Balance, "nn.Objective.RouterZ": o.RouterZ} {
 		if weight > 0 && !routed {
-			return fmt.Errorf("%s is %g, but the model has no router: leave it out", field, weight)
+			return fmt.Errorf("%s is %g, but no router of the model has such a loss: leave it out", field, weight)
 		}
 	}
 	if d.objective = o; o.Balance > 0 {

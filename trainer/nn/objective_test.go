@@ -143,7 +143,7 @@ func TestObjectivesAreChecked(t *testing.T) {
 	dense := newDecoder(t, tiny(), 1)
 	for want, o := range map[string]Objective{"Noise is -1": {Noise: -1}, "Smoothing is 1": {Smoothing: 1},
 		"Balance is NaN": {Balance: math.NaN()},
-		"RouterZ is 0.1, but the model has no router": {RouterZ: 0.1}} {
+		"RouterZ is 0.1, but no router of the model has such a loss": {RouterZ: 0.1}} {
 		if err := dense.SetObjective(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", o, err, want)
 		}

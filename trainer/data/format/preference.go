@@ -40,6 +40,9 @@ func DetectPreference(marked bool, r records.Record) (Layout, error) {
 	if err == nil {
 		err = l.findPrompt(r)
 	}
+	if err != nil && len(r.Columns()) == 0 {
+		return Layout{}, fmt.Errorf("a text has no columns for preferences; known: %s", knownPreferences)
+	}
 	if err != nil {
 		return Layout{}, fmt.Errorf("the columns %q are not those of preferences: %w; known: %s", r.Columns(), err,
 			knownPreferences)
