@@ -19,7 +19,7 @@ var fieldName = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*\.[A-Z]\w*`)
 // few.
 var flagNames = sync.OnceValue(func() map[string]string {
 	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format",
-		"checkpoint_parts": "gradient-checkpointing"}
+		"checkpoint_parts": "gradient-checkpointing", "data.cutoff": "seq"} // what it was
 	all := map[string]string{
 		"trainer.Config.MaxTime":        "--max-time", // which no file of a run has
 		"transport.Options.MaxMemory":   "--plugin-memory",
