@@ -142,12 +142,30 @@ func TestWhatAForwardPassKeepsForAnotherBackwardPassIsCaught(t *testing.T) {
 	}
 }
 
-// TestWeightsThatAreStoredOtherwiseAreKeptRightly: a kernel that keeps a weight too long if it is one of int8.
+// TestAKernelOfInt8AloneIsTriedToo: one that keeps a weight too long, and takes those of int8 alone, which are frozen.
+func TestAKernelOfInt8AloneIsTriedToo(t *testing.T) {
+	bug := keeps(func(_ *core.Call, w core.Tensor) (*byte, bool) { return beside(w, 0), w.Content != 0 }, cloned)
+	k := choosy{faulty{reference.Single(core.Linear), bug()}, func(f core.Facts) bool {
+		return f.DType == core.Float32 && f.WeightDType == core.Int8 && f.Products == core.InvalidDType
+	}}
+	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Calls: 1, Repeats: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := func(c kerneltest.Result) bool { return c.Status == kerneltest.Failed }
+	if !slices.ContainsFunc(of(r, "inputs known by number"), failed) {
+		t.Error("not caught")
+	}
+}
+
+// TestWeightsThatAreStoredOtherwiseAreKeptRightly: the same of a kernel that takes others, too.
 func TestWeightsThatAreStoredOtherwiseAreKeptRightly(t *testing.T) {
 	bug := keeps(func(c *core.Call, w core.Tensor) (*byte, bool) {
 		return beside(w, 0), w.Content != 0 && w.DType == core.Int8
 	}, cloned)
-	k := float32Only{faulty{reference.Single(core.Linear), bug()}}
+	k := choosy{faulty{reference.Single(core.Linear), bug()}, func(f core.Facts) bool {
+		return f.DType == core.Float32 && f.Products == core.InvalidDType && f.Rank == 0 && f.Dim < 300
+	}}
 	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Calls: 1, Repeats: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -182,18 +182,24 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 	return all
 }
 
-// typical returns for each storage type the largest facts of the cases, but for those that are about large sizes.
+// typical returns for each storage type the largest facts of the cases, but for those that are about large sizes; with
+// frozen weights only where a kernel takes no others.
 func typical(cases []Case) []core.Facts {
 	var all []core.Facts
 	for _, d := range storage() {
 		best, size := core.Facts{}, 0.0
-		for _, c := range cases {
-			if f := c.Facts; f.DType == d && !f.Frozen && c.Tokens == 1 && !isLarge(c) && work(c.Op, f) > size {
-				best, size = f, work(c.Op, f)
+		for _, frozen := range []bool{false, true} {
+			for _, c := range cases {
+				f := c.Facts
+				fits := f.DType == d && f.Frozen == frozen && c.Tokens == 1 && !isLarge(c)
+				if fits && work(c.Op, f) > size {
+					best, size = f, work(c.Op, f)
+				}
 			}
-		}
-		if size > 0 {
-			all = append(all, best)
+			if size > 0 {
+				all = append(all, best)
+				break
+			}
 		}
 	}
 	return all
