@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -57,6 +58,17 @@ func (n numbers) give(at place) {
 			c.In[i].Content = n[a.Name]
 		}
 	}
+}
+
+// of returns the numbers of one input, which may be several tensors.
+func (n numbers) of(name string) numbers {
+	some := numbers{}
+	for of, number := range n {
+		if of == name || strings.HasPrefix(of, name+"[") {
+			some[of] = number
+		}
+	}
+	return some
 }
 
 // firstWeight is the first input of a use that has nothing to do with its tokens, "" without: the weight, where there
@@ -125,7 +137,7 @@ func (t *trial) contents(ctx context.Context) error {
 	run("after other data at the same place, without numbers", room, two, nil, nil)
 	run("with the data and the numbers of the first call again", room, one, n, first)
 	if weight != "" {
-		run("with other data and numbers for all but "+weight, room, around, numbers{weight: n[weight]}, nil)
+		run("with other data and numbers for all but "+weight, room, around, n.of(weight), nil)
 		run("with the data and the numbers of the first call after that", room, one, n, first)
 	}
 	run("with other data at the same place, and other numbers", room, two, numbers{}, nil)

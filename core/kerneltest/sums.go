@@ -17,16 +17,16 @@ func (in *inputs) checkSums(ctx context.Context, k core.Kernel, written *core.Ca
 	}
 	able := func(a core.Arg) bool { return k.Info().CanAdd(a.Name, in.Tokens) && a.DType == core.Float32 }
 	violations := in.checkSumsOf(ctx, k, written, able, m)
-	names := map[string]bool{}
+	var names []string
 	for _, a := range written.Sig.Out {
 		if able(a) {
-			names[a.Name] = true
+			names = append(names, a.Name)
 		}
 	}
 	if in.Kind != "random" || in.Tokens != 13 || len(names) < 2 || len(violations) > 0 {
 		return violations
 	}
-	for name := range names {
+	for _, name := range names {
 		violations = append(violations,
 			in.checkSumsOf(ctx, k, written, func(a core.Arg) bool { return a.Name == name }, m)...)
 	}
