@@ -2,6 +2,7 @@ package format
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,7 +35,7 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		return Layout{Format: Text}, nil
 	}
 	if f == Auto {
-		if err := refused(r); err != nil {
+		if err := (Layout{}).refused(r); err != nil {
 			return Layout{}, err
 		}
 	}
@@ -51,6 +52,7 @@ func Detect(f Format, r records.Record) (Layout, error) {
 	}
 	switch {
 	case len(found) == 1:
+		found[0].detected = f == Auto
 		return found[0], nil
 	case len(found) > 1:
 		var formats []string
@@ -69,25 +71,29 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		r.Columns(), known)
 }
 
-// refused recognizes data for other kinds of training.
-func refused(r records.Record) error {
-	has := func(column string) bool { _, ok := r.Fields[column]; return ok }
-	for _, pair := range [][2]string{{"chosen", "rejected"}, {"chosen_messages", "rejected_messages"}} {
-		if has(pair[0]) && has(pair[1]) {
-			return fmt.Errorf("columns %q and %q: these are preference pairs (dpo, orpo, simpo): %w", pair[0], pair[1],
-				ErrPreference)
-		}
-	}
-	if label := string(r.Fields["label"]); has("kto_tag") || label == "true" || label == "false" {
-		return fmt.Errorf("columns %q: these are answers marked good or bad (kto): %w", r.Columns(), ErrPreference)
-	}
+// refused recognizes data for other kinds of training: a row that has more than the columns of the layout.
+func (l Layout) refused(r records.Record) error {
 	for _, media := range []string{"image", "images", "video", "videos", "audio", "audios"} {
 		if raw := string(r.Fields[media]); raw != "" && raw != "null" && raw != "[]" && raw != `""` {
 			return fmt.Errorf("column %q: only text can be trained on", media)
 		}
 	}
+	if l.Format == Pairs || l.Format == Marked {
+		return nil
+	}
+	if chosen, rejected := answerColumns(r); chosen != "" {
+		return fmt.Errorf("columns %q and %q: these are preference pairs (dpo, orpo, simpo): %w", chosen, rejected,
+			ErrPreference)
+	}
+	_, tagged := r.Fields["kto_tag"]
+	if label := word(r.Fields["label"]); tagged || label == "true" || label == "false" {
+		return fmt.Errorf("columns %q: these are answers marked good or bad (kto): %w", r.Columns(), ErrPreference)
+	}
 	return nil
 }
+
+// word is a value in small letters, without the quotes that all of CSV has.
+func word(raw json.RawMessage) string { return strings.ToLower(strings.Trim(string(raw), `"`)) }
 
 // one returns the only one of the names that the row has; "" if it has none.
 func one(r records.Record, names []string) (string, error) {
@@ -201,6 +207,7 @@ func Described(formatting string, columns, tags map[string]string, r records.Rec
 		if _, ok := r.Fields[c.Response]; !ok && columns["response"] == "" && columns["prompt"] != "" {
 			return Layout{Format: Text, Columns: Columns{Text: c.Prompt}}, nil // as for pre-training
 		}
+		c.Messages = ""
 		return Layout{Format: Alpaca, Columns: c}, nil
 	case "sharegpt":
 		t := Tags{Role: cmp.Or(tags["role_tag"], "from"), Content: cmp.Or(tags["content_tag"], "value"),

@@ -38,6 +38,8 @@ type Layout struct {
 	Format  Format
 	Columns Columns
 	Tags    Tags // of ShareGPT and Messages
+
+	detected bool // by the columns of one row, which others of the file may have more than
 }
 
 // Columns are names of columns.
@@ -79,6 +81,11 @@ func (l Layout) Example(r records.Record) (Example, error) {
 			return Example{}, fmt.Errorf("plain text is not of the format %s; use corpus.Config.Format text", l.Format)
 		}
 		return Example{Text: r.Text}, nil
+	}
+	if l.detected {
+		if err := l.refused(r); err != nil {
+			return Example{}, err
+		}
 	}
 	switch l.Format {
 	case Text:
@@ -156,34 +163,34 @@ const (
 	call = "function_call"
 )
 
-// pairs reads Alpaca and Prompt: a question and its answer, and what came before.
+// pairs reads Alpaca and Prompt: a question and its answer, and what came before. Of a prompt and an answer that are
+// lists of messages, the answer alone is learned.
 func (l Layout) pairs(r records.Record) (Example, error) {
-	prompt, err := l.question(r)
+	said, err := l.said(r)
 	if err != nil {
 		return Example{}, err
 	}
-	response, err := l.required(r, l.Columns.Response)
+	messages, err := l.answer(r, l.Columns.Response, said)
 	if err != nil {
 		return Example{}, err
 	}
-	first, err := l.optional(r, l.Columns.System)
+	tools, err := l.tools(r)
 	if err != nil {
 		return Example{}, err
 	}
-	history, err := l.history(r)
-	if err != nil {
-		return Example{}, err
+	e := Example{Chat: &chat.Conversation{Messages: messages, Tools: tools}}
+	if _, ok := l.messagesIn(r.Fields[l.Columns.Prompt]); ok {
+		e = lastLearned(messages, len(said), tools)
 	}
-	if strings.TrimSpace(response) == "" {
-		return Example{}, fmt.Errorf("field %q is empty: there is nothing to learn", l.Columns.Response)
+	if n := len(messages); n == 0 || !saysSomething(messages[n-1]) {
+		return Example{}, fmt.Errorf("field %q is empty, or not the assistant's: there is nothing to learn", l.Columns.Response)
 	}
-	c := &chat.Conversation{Messages: systemMessage(first)}
-	c.Messages = append(append(c.Messages, history...), chat.Message{Role: user, Content: prompt},
-		chat.Message{Role: assistant, Content: response})
-	if c.Tools, err = l.tools(r); err != nil {
-		return Example{}, err
-	}
-	return Example{Chat: c}, nil
+	return e, nil
+}
+
+// saysSomething reports whether a message is an answer that has words or calls.
+func saysSomething(m chat.Message) bool {
+	return m.Role == assistant && (m.ToolCalls != nil || strings.TrimSpace(m.Content) != "")
 }
 
 // question reads what the user says last.
@@ -193,10 +200,10 @@ func (l Layout) question(r records.Record) (string, error) {
 		return "", err
 	}
 	query, err := l.optional(r, l.Columns.Query)
-	if query != "" {
-		prompt = strings.TrimPrefix(prompt+"\n"+query, "\n")
+	if prompt != "" && query != "" {
+		prompt += "\n"
 	}
-	return prompt, err
+	return prompt + query, err
 }
 
 func systemMessage(text string) []chat.Message {

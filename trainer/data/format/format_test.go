@@ -74,7 +74,17 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 			"user \"a\\nb\"\nassistant \"c\"\n"},
 		"prompt and completion": {Prompt, `{"prompt": "a", "completion": "b"}`, "user \"a\"\nassistant \"b\"\n"},
 		"question and answer":   {Prompt, `{"answer": "b", "question": "a"}`, "user \"a\"\nassistant \"b\"\n"},
-		"text":                  {Text, `{"text": " x\n", "meta": {}}`, `text " x\n"`},
+		"prompt and completion as messages": {Prompt, `{"prompt": [{"role": "user", "content": "a"},
+			{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
+			"completion": [{"role": "assistant", "content": "d"}]}`,
+			"user \"a\"\n-assistant \"b\"\nuser \"c\"\nassistant \"d\"\n"},
+		"prompt and completion as messages in CSV": {Prompt, `{"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]",
+			"completion": "[{\"role\": \"assistant\", \"content\": \"b\"}]"}`, "user \"a\"\nassistant \"b\"\n"},
+		"alpaca that begins with a line end": {Alpaca, `{"instruction": "\na", "input": "b", "output": "c"}`,
+			"user \"\\na\\nb\"\nassistant \"c\"\n"},
+		"alpaca of an input alone": {Alpaca, `{"instruction": "", "input": "b", "output": "c"}`,
+			"user \"b\"\nassistant \"c\"\n"},
+		"text": {Text, `{"text": " x\n", "meta": {}}`, `text " x\n"`},
 		"sharegpt": {ShareGPT, `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], ` +
 			`"system": "s"}`,
 			"system \"s\"\nuser \"a\"\nassistant \"b\"\n"},
@@ -154,8 +164,9 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 			"pairs (dpo, orpo, simpo)"}},
 		"DPO pairs of version 1": {Auto, `{"chosen_messages": [], "rejected_messages": []}`, []string{"preference " +
 			"pairs (dpo, orpo, simpo)"}},
-		"KTO":      {Auto, `{"messages": [], "label": true}`, []string{"good or bad (kto)"}},
-		"pictures": {Auto, `{"messages": [], "images": ["a.png"]}`, []string{`"images"`, "only text"}},
+		"KTO in CSV": {Auto, `{"prompt": "a", "completion": "b", "label": "False"}`, []string{"good or bad (kto)"}},
+		"KTO":        {Auto, `{"messages": [], "label": true}`, []string{"good or bad (kto)"}},
+		"pictures":   {Auto, `{"messages": [], "images": ["a.png"]}`, []string{`"images"`, "only text"}},
 		"no messages": {Auto, `{"messages": [{"speaker": "x", "said": "y"}]}`,
 			[]string{`"messages" is not a list of messages`, "dataset_info.json"}},
 		"not the format asked for": {Alpaca, `{"text": "x"}`, []string{`["text"]`, "not those of the format alpaca"}},
@@ -192,10 +203,17 @@ func TestHarmlessColumnsAreNotRefused(t *testing.T) {
 }
 
 func TestABadRowSaysWhatIsWrong(t *testing.T) {
+	prompts := `{"prompt": "", "completion": ""}`
 	alpaca, sharegpt, messages, text := `{"instruction": "", "output": ""}`,
 		`{"conversations": [{"from": "human", "value": ""}]}`,
 		`{"messages": [{"role": "user", "content": ""}]}`, `{"text": ""}`
 	for name, c := range map[string]struct{ first, row, want string }{
+		"a picture, not in the first row": {alpaca, `{"instruction": "x", "output": "y", "images": ["a.png"]}`,
+			`"images": only text`},
+		"a mark, not in the first row": {alpaca, `{"instruction": "x", "output": "y", "label": false}`, "good or bad (kto)"},
+		"no prompt and no answer":      {prompts, `{"prompt": [], "completion": []}`, "is empty"},
+		"a completion of the user": {prompts, `{"prompt": "x", "completion": [{"role": "user", "content": "y"}]}`,
+			"is empty"},
 		"a column is missing": {alpaca, `{"text": "x"}`, `no field "instruction"; it has ["text"]`},
 		"a column is null": {alpaca, `{"instruction": null, "output": "x"}`,
 			`field "instruction" is not a string but null`},

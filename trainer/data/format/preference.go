@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/records"
@@ -30,7 +31,7 @@ func DetectPreference(marked bool, r records.Record) (Layout, error) {
 	} else if c.Chosen, c.Rejected = answerColumns(r); c.Chosen == "" {
 		err = errors.New("no chosen and rejected")
 	}
-	l := Layout{Format: Pairs, Columns: c}
+	l := Layout{Format: Pairs, Columns: c, detected: true}
 	if marked {
 		l.Format = Marked
 	}
@@ -143,10 +144,10 @@ func (l Layout) marked(r records.Record, said []chat.Message, tools []any) (Exam
 		return Example{}, fmt.Errorf("no field %q; it has %q", l.Columns.Mark, r.Columns())
 	}
 	var good bool
-	switch string(raw) {
-	case "true", "1", `"true"`, `"True"`, `"1"`:
+	switch word(raw) {
+	case "true", "1":
 		good = true
-	case "false", "0", `"false"`, `"False"`, `"0"`:
+	case "false", "0":
 	default:
 		return Example{}, fmt.Errorf("field %q is neither true nor false but %.20s", l.Columns.Mark, raw)
 	}
@@ -163,18 +164,19 @@ func (l Layout) said(r records.Record) ([]chat.Message, error) {
 	}
 	messages := systemMessage(first)
 	if l.Columns.Messages != "" {
-		turns, err := l.turns(r, l.Columns.Messages)
-		if len(turns) > 0 && turns[0].Role == system {
-			messages = nil
+		list, err := l.list(r, l.Columns.Messages)
+		if err != nil {
+			return nil, err
 		}
-		return append(messages, turns...), err
+		turns, err := l.turns(l.Columns.Messages, list)
+		return withSystem(messages, turns), err
 	}
 	if l.Columns.Prompt == "" {
 		return messages, nil
 	}
-	if raw := r.Fields[l.Columns.Prompt]; len(raw) > 0 && raw[0] == '[' {
-		turns, err := l.turns(r, l.Columns.Prompt)
-		return append(messages, turns...), err
+	if list, ok := l.messagesIn(r.Fields[l.Columns.Prompt]); ok {
+		turns, err := l.turns(l.Columns.Prompt, list)
+		return withSystem(messages, turns), err
 	}
 	history, err := l.history(r)
 	if err != nil {
@@ -184,39 +186,74 @@ func (l Layout) said(r records.Record) ([]chat.Message, error) {
 	return append(append(messages, history...), chat.Message{Role: user, Content: prompt}), err
 }
 
+// withSystem puts turns after a system message, unless they have their own.
+func withSystem(messages, turns []chat.Message) []chat.Message {
+	if len(turns) > 0 && turns[0].Role == system {
+		return turns
+	}
+	return append(messages, turns...)
+}
+
 // answer reads an answer, a text, a message or a list of messages, and returns it after what was
-// said before. A list that the assistant does not begin has all of that itself.
+// said before. A list that the assistant does not begin has all of that itself, but for a system prompt of another
+// column.
 func (l Layout) answer(r records.Record, column string, said []chat.Message) ([]chat.Message, error) {
 	raw, ok := r.Fields[column]
 	if !ok {
 		return nil, fmt.Errorf("no field %q; it has %q", column, r.Columns())
 	}
 	said = said[:len(said):len(said)]
-	switch raw[0] {
-	case '"':
+	list, ok := l.messagesIn(raw)
+	if !ok {
 		s, err := text(column, raw)
 		if len(said) == 0 && err == nil {
 			err = fmt.Errorf("field %q is a text, but there is no prompt: name its column prompt", column)
 		}
 		return append(said, chat.Message{Role: assistant, Content: s}), err
-	case '{':
-		r.Fields = map[string]json.RawMessage{column: append(append(json.RawMessage("["), raw...), ']')}
 	}
-	turns, err := l.turns(r, column)
+	turns, err := l.turns(column, list)
 	if err != nil {
 		return nil, err
 	}
-	if len(turns) > 0 && turns[0].Role != assistant {
-		return turns, nil
+	if len(turns) == 0 || turns[0].Role == assistant {
+		return append(said, turns...), nil
 	}
-	return append(said, turns...), nil
+	if len(said) > 0 && said[0].Role == system {
+		return withSystem(said[:1:1], turns), nil
+	}
+	return turns, nil
 }
 
-// turns reads a column of messages; their tags are those of the first, unless they are given.
-func (l Layout) turns(r records.Record, column string) ([]chat.Message, error) {
-	list, err := l.list(r, column)
-	if err != nil || len(list) == 0 {
-		return nil, err
+// messagesIn reads a column that has a list of messages or a single one, or the JSON of that in a string, as CSV has it; ok
+// tells it from a text, which may be any other JSON.
+func (l Layout) messagesIn(raw json.RawMessage) (list []any, ok bool) {
+	inText := len(raw) > 0 && raw[0] == '"'
+	if inText {
+		s, _ := text("", raw) // records has found that it is a string
+		raw = json.RawMessage(strings.TrimSpace(s))
+	}
+	if len(raw) == 0 || raw[0] != '[' && raw[0] != '{' {
+		return nil, false
+	}
+	v, err := chat.ParseJSON(raw)
+	if list, ok = v.([]any); !ok {
+		list = []any{v}
+	}
+	return list, err == nil && (!inText || len(list) > 0 && l.isMessage(list[0]))
+}
+
+// isMessage reports whether a value says who speaks.
+func (l Layout) isMessage(v any) bool {
+	o, _ := v.(*chat.Object)
+	_, role := o.Get(cmp.Or(l.Tags.Role, "role"))
+	_, from := o.Get("from")
+	return role || from
+}
+
+// turns reads messages of a column; their tags are those of the first, unless they are given.
+func (l Layout) turns(column string, list []any) ([]chat.Message, error) {
+	if len(list) == 0 {
+		return nil, nil
 	}
 	if first, ok := list[0].(*chat.Object); ok && l.Tags.Role == "" {
 		l.Tags = Tags{Role: "role", Content: "content"}

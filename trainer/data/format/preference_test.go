@@ -35,6 +35,19 @@ func TestRowsOfPreferencesBecomeExamples(t *testing.T) {
 			{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "d"},
 			{"role": "assistant", "content": "f"}]}`, "user \"a\"\n-assistant \"b\"\nuser \"d\"\nassistant \"e\"\n",
 			"user \"a\"\n-assistant \"b\"\nuser \"d\"\nassistant \"f\"\n"},
+		"whole conversations and a system prompt of another column": {`{"system": "s", "prompt": "a",
+			"chosen": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+			"rejected": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "c"}]}`,
+			"system \"s\"\n" + common, "system \"s\"\nuser \"a\"\nassistant \"c\"\n"},
+		"whole conversations with a system prompt": {`{"system": "s", "chosen": [{"role": "system", "content": "own"},
+			{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "rejected": [
+			{"role": "system", "content": "own"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "c"}]}`,
+			"system \"own\"\n" + common, "system \"own\"\nuser \"a\"\nassistant \"c\"\n"},
+		"messages in texts, as CSV has them": {`{"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]",
+			"chosen": "{\"role\": \"assistant\", \"content\": \"b\"}",
+			"rejected": "[{\"from\": \"gpt\", \"value\": \"c\"}]"}`, common, "user \"a\"\nassistant \"c\"\n"},
+		"answers that are JSON": {`{"prompt": "a", "chosen": "[1]", "rejected": "{\"x\": [2]}"}`,
+			"user \"a\"\nassistant \"[1]\"\n", "user \"a\"\nassistant \"{\\\"x\\\": [2]}\"\n"},
 		"an answer twice": {`{"prompt": "a", "chosen": "b", "rejected": "b"}`, common, common},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +74,9 @@ func TestMarkedRowsBecomeExamples(t *testing.T) {
 	}{
 		"messages": {`{"messages": [{"role": "user", "content": "a"},
 			{"role": "assistant", "content": "b"}], "label": true}`, true},
-		"prompt": {`{"prompt": "a", "completion": "b", "label": false}`, false},
-		"alpaca": {`{"instruction": "a", "output": "b", "kto_tag": 1}`, true},
+		"prompt":        {`{"prompt": "a", "completion": "b", "label": false}`, false},
+		"alpaca":        {`{"instruction": "a", "output": "b", "kto_tag": 1}`, true},
+		"a mark in CSV": {`{"prompt": "a", "completion": "b", "label": "TRUE"}`, true},
 		"messages in halves": {`{"prompt": [{"role": "user", "content": "a"}],
 			"completion": [{"role": "assistant", "content": "b"}], "label": "False"}`, false},
 	} {
@@ -94,6 +108,7 @@ func TestPreferencesThatCannotBeReadAreRefused(t *testing.T) {
 		"the user's last word": {false, `{"chosen": [{"role": "user", "content": "a"}],
 			"rejected": [{"role": "user", "content": "a"}]}`, "not an answer"},
 		"a number for an answer":  {false, `{"prompt": "a", "chosen": 1, "rejected": 2}`, `"chosen"`},
+		"a picture":               {false, `{"prompt": "a", "chosen": "b", "rejected": "c", "images": ["a.png"]}`, `"images": only text`},
 		"a mark without a column": {true, `{"messages": [], "kto_tag": true, "label": true}`, "mean the same"},
 	} {
 		t.Run(name, func(t *testing.T) {
