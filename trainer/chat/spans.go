@@ -26,10 +26,11 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 		return nil, err
 	}
 	if t.choose(c).HasGenerations() {
-		return generated(c, full)
+		return t.generated(c, full)
 	}
 	cut := &cutter{template: t, conversation: c, full: full.Text, probe: newProbe(full.Text)}
 	var words []jinja.Range
+	var owners []int
 	for i, m := range c.Messages {
 		if m.Role != "assistant" {
 			continue
@@ -48,9 +49,13 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
-		words = append(words, r)
+		words, owners = append(words, r), append(owners, i)
 	}
-	return spans(full.Text, words), nil
+	out := spans(full.Text, words, owners)
+	if n := len(out); n > 0 && cut.stop == "" {
+		out[n-1].Open = out[n-1].Learn && !endOfTurn.MatchString(out[n-1].Text)
+	}
+	return out, nil
 }
 
 var errAmbiguous = errors.New("it cannot be told which part of the rendered text are the assistant's words; " +
@@ -61,12 +66,12 @@ var errNoWords = errors.New("the chat template does not write what the assistant
 	"learn; correct the template, or name a built-in one (" + nameList() + ")")
 
 // generated cuts a text at its generation blocks.
-func generated(c Conversation, out jinja.Output) ([]Span, error) {
+func (t *Template) generated(c Conversation, out jinja.Output) ([]Span, error) {
 	if out.Hidden {
 		return nil, errors.New("the chat template has a generation block inside a macro, a filter or a set block, " +
 			"where it cannot be told what becomes of its text; move it out")
 	}
-	cut := spans(out.Text, out.Generations)
+	cut := spans(out.Text, out.Generations, t.owners(c, len(out.Generations)))
 	var learned strings.Builder
 	for _, s := range cut {
 		if s.Learn {
@@ -82,6 +87,32 @@ func generated(c Conversation, out jinja.Output) ([]Span, error) {
 		}
 	}
 	return cut, nil
+}
+
+// owners returns which message each generation block wrote, of so many. That they stand in the order of the messages is
+// known only if every message of the assistant adds one: another number of blocks, as one for thoughts and one for the answer,
+// could leave the same sum.
+func (t *Template) owners(c Conversation, blocks int) []int {
+	var owners []int
+	for i, m := range c.Messages {
+		if m.Role == "assistant" {
+			owners = append(owners, i)
+		}
+	}
+	known := len(owners) == blocks
+	for n, i := range owners {
+		if len(owners) == 1 || !known {
+			break
+		}
+		before := c
+		before.Messages = c.Messages[:i+1]
+		out, err := t.render(before, false)
+		known = err == nil && len(out.Generations) == n+1
+	}
+	if known {
+		return owners
+	}
+	return slices.Repeat([]int{-1}, blocks)
 }
 
 // saysSomething reports whether a message is the assistant's and has words.
@@ -108,21 +139,21 @@ func writesCalls(m Message, words string) error {
 	return nil
 }
 
-// spans cuts text so that the given pieces are to be learned.
-func spans(text string, learn []jinja.Range) []Span {
+// spans cuts text so that the given pieces are to be learned, which are the words of these messages.
+func spans(text string, learn []jinja.Range, owners []int) []Span {
 	var out []Span
-	add := func(s string, learn bool) {
-		if s != "" {
-			out = append(out, Span{s, learn})
+	add := func(s Span) {
+		if s.Text != "" {
+			out = append(out, s)
 		}
 	}
 	end := 0
-	for _, r := range learn {
-		add(text[end:r.Start], false)
-		add(text[r.Start:r.End], true)
+	for i, r := range learn {
+		add(Span{Text: text[end:r.Start], Message: -1})
+		add(Span{Text: text[r.Start:r.End], Learn: true, Message: owners[i]})
 		end = r.End
 	}
-	add(text[end:], false)
+	add(Span{Text: text[end:], Message: -1})
 	return out
 }
 
@@ -214,6 +245,9 @@ func (c *cutter) learnHabits(i int) {
 
 // specialToken is how most models write theirs.
 var specialToken = regexp.MustCompile(`^\s?(?:<[|｜][^<>|｜\s]+[|｜]>|</s>|<eos>|<end_of_turn>)`)
+
+// endOfTurn finds one of these at the end of words.
+var endOfTurn = regexp.MustCompile(`(?:<[|｜][^<>|｜\s]+[|｜]>|</s>|<eos>|<end_of_turn>)\s*$`)
 
 // roleToken is how templates that have no token for the end of a turn begin the next.
 var roleToken = regexp.MustCompile(`<\|[a-z_]+\|>`)

@@ -36,10 +36,13 @@ func learned(t *testing.T, tm *Template, c Conversation) []string {
 	}
 	var words []string
 	var whole strings.Builder
-	for _, s := range spans {
+	for i, s := range spans {
 		whole.WriteString(s.Text)
 		if s.Learn {
 			words = append(words, s.Text)
+		}
+		if s.Learn != (s.Message >= 0) || s.Learn && !strings.Contains(s.Text, lastLine(c.Messages[s.Message].Content)) {
+			t.Errorf("span %d, %q, is told to be message %d", i, s.Text, s.Message)
 		}
 	}
 	text, err := tm.Render(c, false)
@@ -51,6 +54,9 @@ func learned(t *testing.T, tm *Template, c Conversation) []string {
 	}
 	return words
 }
+
+// lastLine is what stands after the thoughts of a message.
+func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
 func wantWords(t *testing.T, got []string, want ...string) {
 	t.Helper()
@@ -109,6 +115,52 @@ func TestWordsOfPublishedTemplates(t *testing.T) {
 			}
 			wantWords(t, learned(t, tm, twoTurns(system, "Hello!", "A bot.")), want[:]...)
 		})
+	}
+}
+
+// TestWordsThatNothingEnds: where a turn ends with what begins the next, the last of a conversation is told to be open.
+func TestWordsThatNothingEnds(t *testing.T) {
+	for name, want := range map[string]bool{"GLM-4.6": true, "GLM-4.7-Flash": true, "glm-4-9b-chat": true,
+		"Qwen-Qwen3-0.6B": false, "google-gemma-2-2b-it": false, "TinyLlama-1.1B-Chat-v1.0": false,
+		"meta-llama-Llama-3.1-8B-Instruct": false, "openai-gpt-oss-120b": false} {
+		for n := 2; n <= 4; n += 2 {
+			c := twoTurns("", "Hello!", "A bot.")
+			c.Messages = c.Messages[:n]
+			spans, err := published(t, name).Spans(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range spans {
+				if last := i+1 == len(spans); s.Open != (want && last) {
+					t.Errorf("%s: span %d of %d, %q, is open: %v", name, i+1, len(spans), s.Text, s.Open)
+				}
+			}
+		}
+	}
+}
+
+// TestBlocksOfUnknownMessages: a template writes two blocks for one message and none for another.
+func TestBlocksOfUnknownMessages(t *testing.T) {
+	tm, err := Parse("thoughts", `{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}:{% else %}`+
+		`{% if m.reasoning_content %}{% generation %}{{ m.reasoning_content }}{% endgeneration %}; {% endif %}`+
+		`{% if m.content %}{% generation %}{{ m.content }}{% endgeneration %}{% endif %}.{% endif %}{% endfor %}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := twoTurns("", "Hello!", "")
+	c.Messages[1].Extra = new(Object)
+	c.Messages[1].Extra.Set("reasoning_content", "hm")
+	for _, second := range []string{"", "A bot."} {
+		c.Messages[3].Content = second
+		spans, err := tm.Spans(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range spans {
+			if s.Message != -1 {
+				t.Errorf("after %q, %q is told to be message %d", second, s.Text, s.Message)
+			}
+		}
 	}
 }
 

@@ -37,11 +37,12 @@ func (plain) Spans(c chat.Conversation) ([]chat.Span, error) {
 	if think, ok := c.Vars["think"]; ok {
 		spans = append(spans, chat.Span{Text: fmt.Sprintf("think=%v|", think)})
 	}
-	for _, m := range c.Messages {
+	for i, m := range c.Messages {
 		if m.Content == "boom" {
 			return nil, errors.New("the template refuses it")
 		}
-		spans = append(spans, chat.Span{Text: m.Role + ">"}, chat.Span{Text: m.Content + "|", Learn: m.Role == "assistant"})
+		spans = append(spans, chat.Span{Text: m.Role + ">"}, chat.Span{Text: m.Content + "|",
+			Learn: m.Role == "assistant", Message: i, Open: i+1 == len(c.Messages) && strings.HasSuffix(m.Content, "...")})
 	}
 	return spans, nil
 }
@@ -153,6 +154,8 @@ func TestWhatIsLearned(t *testing.T) {
 	}{
 		"all of a text, but its first token": {"a.txt", "abc", Config{}, "^[abc$]"},
 		"the assistant's words":              {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{}, "user>a|assistant>[b|]"},
+		"the end of a text, where nothing ends the words": {"a.jsonl", fmt.Sprintf(pairRow, "a", "b..."), Config{},
+			"user>a|assistant>[b...|$]"},
 		"all of a conversation on request": {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{TrainOnPrompt: true},
 			"u[ser>a|assistant>b|]"},
 		"nothing of a weight of 0": {"a.jsonl", chatRow, Config{}, "user>a|assistant>b|user>c|assistant>[d|]"},
@@ -449,6 +452,28 @@ func TestTokensThatTheTemplateWritesAndTheTokenizerLacks(t *testing.T) {
 				t.Errorf("missing %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// untold is a template that does not say whose words are whose.
+type untold struct{ plain }
+
+func (u untold) Spans(c chat.Conversation) ([]chat.Span, error) {
+	spans, err := u.plain.Spans(c)
+	for i := range spans {
+		spans[i].Message = -1
+	}
+	return spans, err
+}
+
+func TestMessagesThatCannotBeToldApartAreNotMuted(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.ReplaceAll(talkRow, "\n", " ") + "\n"}), "a.jsonl")
+	m := model(64)
+	m.Template = func() (Template, error) { return untold{}, nil }
+	load(t, Config{Paths: []string{path}}, m)
+	if _, err := Load(t.Context(), Config{Paths: []string{path}, Talk: Talk{MaskHistory: true}}, m); err == nil ||
+		!strings.Contains(err.Error(), "does not keep the assistant's messages apart") {
+		t.Errorf("error %v", err)
 	}
 }
 

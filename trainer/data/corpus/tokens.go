@@ -25,42 +25,34 @@ func (l *loader) conversation(e format.Example) (ids []int32, learn []bool, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := mute(spans, e); err != nil {
+	if err := mute(spans, e.Mute); err != nil {
 		return nil, nil, err
 	}
+	last := len(spans) - 1
+	open := last >= 0 && spans[last].Open && spans[last].Learn
 	if l.config.TrainOnPrompt {
 		for i := range spans {
 			spans[i].Learn = true
 		}
 	}
 	ids, learn = l.pieces.encode(l.model.Encoder, join(spans))
+	if open && l.model.EOS != data.None { // the model would not learn to stop
+		ids, learn = append(slices.Clip(ids), l.model.EOS), append(learn, true)
+	}
 	return ids, learn, nil
 }
 
-// mute makes context of the assistant's messages that are not to be learned.
-func mute(spans []chat.Span, e format.Example) error {
-	if e.Mute == nil {
-		return nil
-	}
-	var own []int // the spans that are the assistant's
+// mute makes context of the words of messages that are not to be learned.
+func mute(spans []chat.Span, muted []bool) error {
 	for i, s := range spans {
-		if s.Learn {
-			own = append(own, i)
+		switch {
+		case muted == nil || !s.Learn:
+		case s.Message < 0:
+			return errors.New("some messages are not to be learned, but the chat template does not keep the assistant's " +
+				"messages apart")
+		case muted[s.Message]:
+			spans[i].Learn = false
 		}
-	}
-	n := 0
-	for i, m := range e.Chat.Messages {
-		if m.Role != "assistant" {
-			continue
-		}
-		if n < len(own) && e.Mute[i] {
-			spans[own[n]].Learn = false
-		}
-		n++
-	}
-	if n != len(own) {
-		return errors.New("some messages have a weight of 0, but the chat template does not keep the assistant's " +
-			"messages apart")
 	}
 	return nil
 }
