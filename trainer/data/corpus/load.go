@@ -23,10 +23,10 @@ type loader struct {
 	pieces pieces
 	cutOff int // examples of which the end of the row left nothing to learn
 
-	template Template        // nil until there is a conversation
-	before   *format.Example // of marked answers, the one read last in a source,
-	first    records.Place   // where the first stands, until it is added
-	forks    *Forks          // nil until there is a pair
+	template Template  // nil until there is a conversation
+	before   *answered // of marked answers, the one read last in a source,
+	isFirst  bool      // which is its first, that waits for another
+	forks    *Forks    // nil until there is a pair
 	vars     map[string]any
 }
 
@@ -45,7 +45,7 @@ const (
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
 	before, first, cutOff := l.report, l.seen(), l.cutOff
-	l.before, l.first = nil, records.Place{}
+	l.before, l.isFirst = nil, false
 	for _, file := range s.Files {
 		if l.isEnough(first) {
 			break

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,61 +26,81 @@ func (l *loader) fits(f format.Format) error {
 	return nil
 }
 
+// answered is an answer with what was said before it, encoded.
+type answered struct {
+	example format.Example
+	at      records.Place
+	part    data.Part
+}
+
+// answered encodes an example. What is wrong with it is a *records.Error.
+func (l *loader) answered(at records.Place, e format.Example) (*answered, error) {
+	ids, learn, err := l.conversation(e)
+	if err != nil {
+		return nil, &records.Error{Place: at, Err: err}
+	}
+	role := data.Chosen
+	if e.Good != nil && !*e.Good {
+		role = data.Rejected
+	}
+	return &answered{e, at, data.Part{IDs: ids, Learn: learn, Role: role}}, nil
+}
+
 // preference adds a pair, or a marked answer beside a mismatched one: the answer of the example
 // before, and for the first that of the one after.
 func (l *loader) preference(at records.Place, e format.Example) error {
+	a, err := l.answered(at, e)
+	if err != nil {
+		return err
+	}
 	if l.model.Kind == Pairs {
-		return l.addPair(at, e, data.Chosen, *e.Rejected, data.Rejected)
+		return l.addPair(a, *e.Rejected, data.Rejected)
 	}
 	before := l.before
-	l.before = &e
+	l.before = a
 	if before == nil {
-		l.first = at
+		l.isFirst = true
 		return nil
 	}
-	if l.first != (records.Place{}) {
-		if err := l.addMarked(l.first, *before, e); err != nil {
-			return err
-		}
-		l.first = records.Place{}
+	var first error
+	if l.isFirst {
+		l.isFirst = false
+		first = l.addMarked(before, a)
 	}
-	return l.addMarked(at, e, *before)
+	return errors.Join(first, l.addMarked(a, before))
 }
 
-func (l *loader) addMarked(at records.Place, e, other format.Example) error {
-	role := data.Rejected
-	if *e.Good {
-		role = data.Chosen
-	}
-	last := len(e.Chat.Messages) - 1
-	messages := append(slices.Clone(e.Chat.Messages[:last]), other.Chat.Messages[len(other.Chat.Messages)-1])
-	mismatched := format.Example{Chat: &chat.Conversation{Messages: messages, Tools: e.Chat.Tools, Vars: e.Chat.Vars},
-		Mute: e.Mute}
-	return l.addPair(at, e, role, mismatched, data.Mismatched)
+// addMarked adds an answer, and beside it the other one as if it had been given to the same prompt.
+func (l *loader) addMarked(a, other *answered) error {
+	c, others := a.example.Chat, other.example.Chat.Messages
+	messages := append(slices.Clone(c.Messages[:len(c.Messages)-1]), others[len(others)-1])
+	return l.addPair(a, format.Example{Chat: &chat.Conversation{Messages: messages, Tools: c.Tools, Vars: c.Vars},
+		Mute: a.example.Mute}, data.Mismatched)
 }
 
 // addPair stores two answers, each of which is cut to half a row.
-func (l *loader) addPair(at records.Place, a format.Example, roleA data.Role, b format.Example,
-	roleB data.Role) error {
-	parts := []data.Part{{Role: roleA}, {Role: roleB}}
+func (l *loader) addPair(a *answered, e format.Example, role data.Role) error {
+	b, err := l.answered(a.at, e)
+	if err != nil {
+		return err
+	}
+	b.part.Role = role
+	parts := []data.Part{a.part, b.part}
 	tokens, learned, cut, empty := 0, 0, false, false
-	for i, e := range []format.Example{a, b} {
-		ids, learn, err := l.conversation(e)
-		if err != nil {
-			return &records.Error{Place: at, Err: err}
-		}
-		l.report.Longest = max(l.report.Longest, 2*len(ids))
-		most := min(len(ids), l.model.Seq/2)
-		cut = cut || most < len(ids)
-		parts[i].IDs, parts[i].Learn = ids[:most], learn[:most]
-		n := learnedOf(learn[:most])
+	for i := range parts {
+		p := &parts[i]
+		l.report.Longest = max(l.report.Longest, 2*len(p.IDs))
+		most := min(len(p.IDs), l.model.Seq/2)
+		cut = cut || most < len(p.IDs)
+		p.IDs, p.Learn = p.IDs[:most], p.Learn[:most]
+		n := learnedOf(p.Learn)
 		tokens, learned, empty = tokens+most, learned+n, empty || n == 0
 	}
 	if empty {
 		l.empty(cut)
 		return nil
 	}
-	l.count(at, tokens, learned, cut, true)
+	l.count(a.at, tokens, learned, cut, true)
 	return l.store.AddPair(parts[0], parts[1], l.common(parts[0], parts[1]))
 }
 

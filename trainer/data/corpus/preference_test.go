@@ -1,8 +1,11 @@
 package corpus
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -49,6 +52,53 @@ func TestAPromptIsOnceInARowWhereItMayBe(t *testing.T) {
 				if forked := row.Forks != nil; forked != (c.shared >= int64(18*(i+1))) {
 					t.Errorf("row %d has forks %v", i, row.Forks)
 				}
+			}
+		})
+	}
+}
+
+// TestABadMarkedRowIsAlone: rows whose prompts cannot be written are left out by name, and no others.
+func TestABadMarkedRowIsAlone(t *testing.T) {
+	row := func(prompt, answer string) string {
+		return fmt.Sprintf(`{"prompt": %q, "completion": %q, "label": true}`, prompt, answer) + "\n"
+	}
+	for name, c := range map[string]struct {
+		text string
+		bad  []string
+		want []string
+	}{
+		"the first": {row("boom", "x") + row("a", "b") + row("c", "d"), []string{":1: "},
+			[]string{"a: b or d", "c: d or b"}},
+		"one between": {row("a", "b") + row("boom", "x") + row("c", "d") + row("e", "f"), []string{":2: "},
+			[]string{"a: b or d", "c: d or b", "e: f or d"}},
+		"several": {row("a", "b") + row("boom", "x") + row("boom", "y") + row("c", "d") + row("boom", "z"),
+			[]string{":2: ", ":3: ", ":5: "}, []string{"a: b or d", "c: d or b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(folder(t, map[string]string{"a.jsonl": c.text}), "a.jsonl")
+			m := model(64)
+			m.Kind = Marked
+			none := 0.0
+			config := Config{Paths: []string{path}, NoPacking: true, EvalSize: &none, SkipBadRows: true}
+			corpus := load(t, config, m)
+			if r := corpus.Report; r.Bad != len(c.bad) || r.Examples != len(c.want) {
+				t.Errorf("report %+v", r)
+			}
+			for i, place := range c.bad {
+				if got := corpus.Report.FirstBad[i]; !strings.HasPrefix(got, path+place) {
+					t.Errorf("bad row %q, want %s", got, place)
+				}
+			}
+			words := regexp.MustCompile(`^user>(\w)\|assistant>\[(\w)\|\]/?user>\w\|assistant>\[(\w)\|\]$`)
+			for i, want := range c.want {
+				if got := words.ReplaceAllString(text(t, corpus.Train, i), "$1: $2 or $3"); got != want {
+					t.Errorf("row %d is %q, want %q", i, got, want)
+				}
+			}
+			config.SkipBadRows = false
+			if _, err := Load(t.Context(), config, m); err == nil || !strings.Contains(err.Error(), path+c.bad[0]) ||
+				strings.Count(err.Error(), "SkipBadRows") != 1 {
+				t.Errorf("error %v", err)
 			}
 		})
 	}
