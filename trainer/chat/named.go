@@ -105,8 +105,22 @@ func plainOnly(c Conversation) error {
 		return errPlain
 	}
 	for _, m := range c.Messages {
-		if _, ok := m.Extra.Get("content"); ok || m.ToolCalls != nil {
+		calls, isList := m.ToolCalls.([]any)
+		none := m.ToolCalls == nil || isList && len(calls) == 0
+		if _, ok := m.Extra.Get("content"); ok || !none {
 			return errPlain
+		}
+	}
+	return nil
+}
+
+// thoughtless checks that no message has thoughts, which a built-in template leaves out: without them a model would learn
+// to answer at once. In what was said before an answer that is written, most templates leave them out.
+func thoughtless(c Conversation) error {
+	for i, m := range c.Messages {
+		if thoughts, _ := m.Extra.Get("reasoning_content"); thoughts != nil && thoughts != "" {
+			return fmt.Errorf("message %d: a built-in chat template cannot write thoughts (reasoning_content); "+
+				"use a model with a chat template that can, or write them into the content", i+1)
 		}
 	}
 	return nil

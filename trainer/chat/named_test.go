@@ -97,3 +97,28 @@ func TestNamedIsAsPublished(t *testing.T) {
 		})
 	}
 }
+
+// TestABuiltInTemplateLeavesNothingOut: what it would not write of the words to learn is refused; an empty list of calls is none.
+func TestABuiltInTemplateLeavesNothingOut(t *testing.T) {
+	tm, err := Named("chatml", model(t, map[string]string{configFile: "{}"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, want := range map[string]string{
+		`{"role": "assistant", "content": "a", "tool_calls": []}`:                       "",
+		`{"role": "assistant", "content": "a", "reasoning_content": ""}`:                "",
+		`{"role": "assistant", "content": "a", "reasoning_content": "hm"}`:              "message 2: a built-in chat template cannot write thoughts",
+		`{"role": "assistant", "content": "a", "tool_calls": [{"name": "f"}]}`:          "cannot write tools",
+		`{"role": "assistant", "content": [{"type": "text", "text": "a"}]}`:             "content other than text",
+		`{"role": "assistant", "content": "a", "name": "b", "reasoning_content": null}`: "",
+	} {
+		var m Message
+		if err := json.Unmarshal([]byte(row), &m); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tm.Spans(Conversation{Messages: []Message{user("Hi"), m}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", row, err, want)
+		}
+	}
+}

@@ -21,6 +21,11 @@ import (
 // earlier turns. The words are then found by where the message stands in the whole text.
 // Where that cannot be told, Spans returns an error rather than a guess.
 func (t *Template) Spans(c Conversation) ([]Span, error) {
+	if t.plain {
+		if err := thoughtless(c); err != nil {
+			return nil, err
+		}
+	}
 	full, err := t.render(c, false)
 	if err != nil {
 		return nil, err

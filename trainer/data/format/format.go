@@ -57,6 +57,10 @@ type Columns struct {
 	Mark     string // of Marked
 }
 
+func (c Columns) list() []string {
+	return []string{c.Text, c.Prompt, c.Query, c.Response, c.History, c.Messages, c.System, c.Tools, c.Chosen, c.Rejected, c.Mark}
+}
+
 // Tags are the names inside a conversation. Roles adds to the names of roles that are
 // always known: it maps a name in the file to one of the role constants.
 type Tags struct {
@@ -81,6 +85,11 @@ func (l Layout) Example(r records.Record) (Example, error) {
 			return Example{}, fmt.Errorf("plain text is not of the format %s; use corpus.Config.Format text", l.Format)
 		}
 		return Example{Text: r.Text}, nil
+	}
+	for _, column := range l.Columns.list() {
+		if err := r.Broken[column]; err != nil {
+			return Example{}, fmt.Errorf("field %q: %w", column, err)
+		}
 	}
 	if l.detected {
 		if err := l.refused(r); err != nil {

@@ -117,6 +117,12 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 					{"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}]}]}`,
 			"user \"ab\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{}}}] ` +
 				`reasoning_content "hm"` + "\n"},
+		"messages with calls and thoughts in several places": {Messages,
+			`{"messages": [{"role": "assistant", "content": [{"type": "reasoning", "text": "h"},
+				{"type": "tool_call", "value": {"name": "f"}}, {"type": "reasoning", "text": "m"}, {"type": "text", "text": "a"}],
+				"tool_calls": [{"name": "g"}]}]}`,
+			`assistant "a" calls [{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}] ` +
+				`reasoning_content "hm"` + "\n"},
 		"messages with weights": {Messages,
 			`{"messages": [{"role": "user", "content": "a", "loss_weight": 0.0}, {"role": "assistant", "content": "b", ` +
 				`"weight": 0}, {"role": "assistant", "content": "c", "loss_weight": 1.0}]}`,
@@ -187,6 +193,21 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 	}
 	if _, err := Detect(Auto, row(t, `{"chosen": 1, "rejected": 2}`)); !errors.Is(err, ErrPreference) {
 		t.Errorf("%v is not ErrPreference", err)
+	}
+}
+
+// A column that could not be read is wrong only where it has a meaning.
+func TestBrokenColumnsAreRefusedWhereTheyAreRead(t *testing.T) {
+	r := row(t, `{"text": null, "image": null}`)
+	l, err := Detect(Auto, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for column, want := range map[string]string{"text": `field "text": not UTF-8`, "image": "is not a string but null"} {
+		r.Broken = map[string]error{column: errors.New("not UTF-8")}
+		if _, err := l.Example(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", column, err, want)
+		}
 	}
 }
 

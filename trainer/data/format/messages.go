@@ -82,7 +82,7 @@ func (l Layout) message(v any) (m chat.Message, mute bool, err error) {
 		return m, false, err
 	}
 	if calls != nil {
-		if m.ToolCalls, err = toolCalls(calls); err != nil {
+		if err := addCalls(&m, calls); err != nil {
 			return m, false, err
 		}
 	}
@@ -129,10 +129,9 @@ func extra(m *chat.Message, key string, v any) {
 }
 
 // setContent sets what a message says. A call's content is what it calls.
-func setContent(m *chat.Message, content any, isCall bool) (err error) {
+func setContent(m *chat.Message, content any, isCall bool) error {
 	if isCall {
-		m.ToolCalls, err = toolCalls(content)
-		return err
+		return addCalls(m, content)
 	}
 	switch c := content.(type) {
 	case nil:
@@ -167,25 +166,34 @@ func addPart(m *chat.Message, part any) error {
 		value, _ = o.Get("text")
 	}
 	if kind == "tool_call" {
-		calls, err := toolCalls(value)
-		if err != nil {
-			return err
-		}
-		before, _ := m.ToolCalls.([]any)
-		m.ToolCalls = append(before, calls...)
-		return nil
+		return addCalls(m, value)
 	}
 	s, ok := value.(string)
 	switch {
 	case kind == "text" && ok:
 		m.Content += s
 	case kind == "reasoning" && ok:
-		extra(m, "reasoning_content", s)
+		before, _ := m.Extra.Get("reasoning_content")
+		thoughts, _ := before.(string)
+		extra(m, "reasoning_content", thoughts+s)
 	case kind == "text" || kind == "reasoning":
 		return fmt.Errorf("a part of the type %v without text", kind)
 	default:
 		return fmt.Errorf("a part of the type %v; only text can be trained on", kind)
 	}
+	return nil
+}
+
+// addCalls adds calls to those that a message has.
+func addCalls(m *chat.Message, v any) error {
+	calls, err := toolCalls(v)
+	if err != nil {
+		return err
+	}
+	if before, ok := m.ToolCalls.([]any); ok {
+		calls = append(before, calls...)
+	}
+	m.ToolCalls = calls
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"unicode/utf8"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // readParquet reads the rows of a Parquet file. Lists and structs become JSON arrays and
-// objects.
+// objects, and numbers that are not finite null.
 func readParquet(f *os.File, path string, yield func(Record, error) bool) error {
 	rows, err := openParquet(f)
 	if err != nil {
@@ -28,14 +29,13 @@ func readParquet(f *os.File, path string, yield func(Record, error) bool) error 
 		if err != nil {
 			return fmt.Errorf("%v: %w", at, err)
 		}
-		r, bad := Record{Place: at, Fields: map[string]json.RawMessage{}}, (*Error)(nil)
+		r := Record{Place: at, Fields: map[string]json.RawMessage{}, Broken: map[string]error{}}
 		for name, v := range values {
-			if r.Fields[name], err = marshal(v); err != nil {
-				bad = &Error{at, fmt.Errorf("column %q: %w", name, err)}
-				break
+			if r.Fields[name], err = marshal(v); err != nil { // such as an image, or another binary column
+				r.Fields[name], r.Broken[name] = json.RawMessage("null"), err
 			}
 		}
-		if !send(yield, r, bad) {
+		if !yield(r, nil) {
 			return nil
 		}
 	}
@@ -92,9 +92,17 @@ func marshal(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// asText returns v with bytes as strings, all of them checked.
+// asText returns v with bytes as strings, all of them checked, and without numbers that JSON does not have.
 func asText(v any) (any, error) {
 	switch v := v.(type) {
+	case float32:
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, nil
+		}
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, nil
+		}
 	case []byte:
 		return asText(string(v))
 	case string:

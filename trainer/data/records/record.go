@@ -28,6 +28,8 @@ type Record struct {
 	Text string
 	// Fields are the row's columns as JSON. In CSV all are strings.
 	Fields map[string]json.RawMessage
+	// Broken says of columns that are null here why they could not be read. The others can be.
+	Broken map[string]error
 }
 
 // Columns returns the names of the record's columns, sorted.
