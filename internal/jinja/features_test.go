@@ -164,6 +164,10 @@ func TestFilters(t *testing.T) {
 			`{{ users|selectattr('q', 'defined')|list }} {{ users|selectattr('x.y', 'in', [1, 2])|list|length }} ` +
 			`{{ users|selectattr('name')|list|length }}`,
 			`['3', '1', '2'] [1, 2, 3] ['-', '-', '-'] AB ['a2', 'b2'] [3, 1] [1] [1, 'x'] ['Zoe', 'Bob'] ['adam'] [] 2 3`},
+		{`{{ none|selectattr('x')|list }} {{ none|map(attribute='a')|join(',') }} {{ 0|select|list }} ` +
+			`{{ none|reject('odd')|list }} {{ ''|map('upper')|list }} {{ 12345678901234567890|float }} ` +
+			`{{ nosuch|rejectattr('x')|list }}`,
+			`[]  [] [] [] 1.2345678901234567e+19 []`},
 		{`{{ d|items|list }} {{ d|dictsort }} {{ {'b': 1, 'A': 2}|dictsort(by='value') }} ` +
 			`{{ {'b': 1, 'A': 2}|dictsort(true) }} {{ {'b': 1, 'a': 2}|dictsort(reverse=true) }}`,
 			`[('b', 1), ('a', [1, 2.5, None, True]), ('items', 'x')] [('a', [1, 2.5, None, True]), ('b', 1), ('items', ` +

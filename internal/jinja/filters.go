@@ -75,7 +75,11 @@ func toInt(_ *run, a args) any {
 // toFloat is the filter float: what is no number becomes the default.
 func toFloat(_ *run, a args) any {
 	x, ok := number(a.values[0])
-	if s, isText := a.values[0].(string); isText && !strings.ContainsAny(s, "xX") { // 0x1p3 is Go's
+	s, isText := a.values[0].(string)
+	if digits, isBig := a.values[0].(jsonInt); isBig {
+		s, isText = string(digits), true
+	}
+	if isText && !strings.ContainsAny(s, "xX") { // 0x1p3 is Go's
 		var err error
 		x, err = strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64)
 		ok = err == nil || math.IsInf(x, 0)

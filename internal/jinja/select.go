@@ -59,6 +59,14 @@ func unique(r *run, a args) any {
 	return generator(kept)
 }
 
+// itemsOf returns the items of what is true: nothing else has any for map, select and their kind, be it None or 0.
+func (r *run) itemsOf(v any) []any {
+	if !truth(v) {
+		return nil
+	}
+	return r.iterate(v)
+}
+
 // mapFilter applies a filter to every item, or reads an attribute of each: map('upper') has the
 // name of a filter and then its arguments, map(attribute='name') that of an attribute.
 func mapFilter(r *run, a args) any {
@@ -75,7 +83,7 @@ func mapFilter(r *run, a args) any {
 	default:
 		panic(failed("map requires the name of a filter, or attribute="))
 	}
-	items := r.iterate(a.values[0])
+	items := r.itemsOf(a.values[0])
 	out := make([]any, len(items))
 	for i, item := range items {
 		out[i] = r.made(apply(item))
@@ -96,7 +104,7 @@ func selecting(want, byAttribute bool) func(*run, args) any {
 			get, rest = r.getter(rest[0], nil), rest[1:]
 		}
 		kept := []any{}
-		for _, item := range r.iterate(a.values[0]) {
+		for _, item := range r.itemsOf(a.values[0]) {
 			v := get(item)
 			if len(rest) > 0 {
 				name, _ := rest[0].(string)

@@ -114,8 +114,8 @@ func plainOnly(c Conversation) error {
 	return nil
 }
 
-// thoughtless checks that no message has thoughts, which a built-in template leaves out: without them a model would learn
-// to answer at once. In what was said before an answer that is written, most templates leave them out.
+// thoughtless checks that no message has thoughts, which a built-in template leaves out: without them a model would
+// learn to answer at once. Of what was said before an answer that is written, most templates leave them out.
 func thoughtless(c Conversation) error {
 	for i, m := range c.Messages {
 		if thoughts, _ := m.Extra.Get("reasoning_content"); thoughts != nil && thoughts != "" {

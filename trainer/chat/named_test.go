@@ -98,16 +98,18 @@ func TestNamedIsAsPublished(t *testing.T) {
 	}
 }
 
-// TestABuiltInTemplateLeavesNothingOut: what it would not write of the words to learn is refused; an empty list of calls is none.
+// TestABuiltInTemplateLeavesNothingOut: what it would not write of the words to learn is refused; an empty list of
+// calls is none.
 func TestABuiltInTemplateLeavesNothingOut(t *testing.T) {
 	tm, err := Named("chatml", model(t, map[string]string{configFile: "{}"}))
 	if err != nil {
 		t.Fatal(err)
 	}
+	const thoughts = "a built-in chat template cannot write thoughts"
 	for row, want := range map[string]string{
 		`{"role": "assistant", "content": "a", "tool_calls": []}`:                       "",
 		`{"role": "assistant", "content": "a", "reasoning_content": ""}`:                "",
-		`{"role": "assistant", "content": "a", "reasoning_content": "hm"}`:              "message 2: a built-in chat template cannot write thoughts",
+		`{"role": "assistant", "content": "a", "reasoning_content": "hm"}`:              "message 2: " + thoughts,
 		`{"role": "assistant", "content": "a", "tool_calls": [{"name": "f"}]}`:          "cannot write tools",
 		`{"role": "assistant", "content": [{"type": "text", "text": "a"}]}`:             "content other than text",
 		`{"role": "assistant", "content": "a", "name": "b", "reasoning_content": null}`: "",

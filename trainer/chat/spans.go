@@ -94,9 +94,9 @@ func (t *Template) generated(c Conversation, out jinja.Output) ([]Span, error) {
 	return cut, nil
 }
 
-// owners returns which message each generation block wrote, of so many. That they stand in the order of the messages is
-// known only if every message of the assistant adds one: another number of blocks, as one for thoughts and one for the answer,
-// could leave the same sum.
+// owners returns which message each generation block wrote, of so many. That they stand in the order of the messages
+// is known only if every message of the assistant adds one: another number of blocks, as one for thoughts and one for
+// the answer, could leave the same sum.
 func (t *Template) owners(c Conversation, blocks int) []int {
 	var owners []int
 	for i, m := range c.Messages {

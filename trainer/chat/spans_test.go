@@ -118,7 +118,8 @@ func TestWordsOfPublishedTemplates(t *testing.T) {
 	}
 }
 
-// TestWordsThatNothingEnds: where a turn ends with what begins the next, the last of a conversation is told to be open.
+// TestWordsThatNothingEnds: where a turn ends with what begins the next, the last of a conversation is told to be
+// open.
 func TestWordsThatNothingEnds(t *testing.T) {
 	for name, want := range map[string]bool{"GLM-4.6": true, "GLM-4.7-Flash": true, "glm-4-9b-chat": true,
 		"Qwen-Qwen3-0.6B": false, "google-gemma-2-2b-it": false, "TinyLlama-1.1B-Chat-v1.0": false,

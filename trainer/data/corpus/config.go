@@ -156,7 +156,7 @@ type Report struct {
 
 	Examples  int   `json:"examples"`   // documents and conversations that were read
 	Tokens    int64 `json:"tokens"`     // of them, as far as they are used
-	Learned   int64 `json:"learned"`    // tokens to predict among these
+	Learned   int64 `json:"learned"`    // to predict; rows, in which a document goes on, take one each
 	Longest   int   `json:"longest"`    // tokens of the longest example, before it was cut
 	Truncated int   `json:"truncated"`  // cut at the length of a row
 	Empty     int   `json:"empty"`      // left out because, so cut, they have nothing to learn

@@ -467,7 +467,8 @@ func (u untold) Spans(c chat.Conversation) ([]chat.Span, error) {
 }
 
 func TestMessagesThatCannotBeToldApartAreNotMuted(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.ReplaceAll(talkRow, "\n", " ") + "\n"}), "a.jsonl")
+	row := strings.ReplaceAll(talkRow, "\n", " ") + "\n"
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": row}), "a.jsonl")
 	m := model(64)
 	m.Template = func() (Template, error) { return untold{}, nil }
 	load(t, Config{Paths: []string{path}}, m)

@@ -58,7 +58,8 @@ type Columns struct {
 }
 
 func (c Columns) list() []string {
-	return []string{c.Text, c.Prompt, c.Query, c.Response, c.History, c.Messages, c.System, c.Tools, c.Chosen, c.Rejected, c.Mark}
+	return []string{c.Text, c.Prompt, c.Query, c.Response, c.History, c.Messages, c.System, c.Tools, c.Chosen, c.Rejected,
+		c.Mark}
 }
 
 // Tags are the names inside a conversation. Roles adds to the names of roles that are
@@ -172,8 +173,8 @@ const (
 	call = "function_call"
 )
 
-// pairs reads Alpaca and Prompt: a question and its answer, and what came before. Of a prompt and an answer that are
-// lists of messages, the answer alone is learned.
+// pairs reads Alpaca and Prompt: a question and its answer, and what came before. Of a prompt that is a list of
+// messages nothing is learned.
 func (l Layout) pairs(r records.Record) (Example, error) {
 	said, err := l.said(r)
 	if err != nil {
@@ -192,7 +193,8 @@ func (l Layout) pairs(r records.Record) (Example, error) {
 		e = lastLearned(messages, len(said), tools)
 	}
 	if n := len(messages); n == 0 || !saysSomething(messages[n-1]) {
-		return Example{}, fmt.Errorf("field %q is empty, or not the assistant's: there is nothing to learn", l.Columns.Response)
+		return Example{}, fmt.Errorf("field %q is empty, or not the assistant's: there is nothing to learn",
+			l.Columns.Response)
 	}
 	return e, nil
 }

@@ -224,8 +224,8 @@ func (l Layout) answer(r records.Record, column string, said []chat.Message) ([]
 	return turns, nil
 }
 
-// messagesIn reads a column that has a list of messages or a single one, or the JSON of that in a string, as CSV has it; ok
-// tells it from a text, which may be any other JSON.
+// messagesIn reads a column that has a list of messages or a single one, or the JSON of that in a string, as CSV has
+// it; ok tells it from a text, which may be any other JSON.
 func (l Layout) messagesIn(raw json.RawMessage) (list []any, ok bool) {
 	inText := len(raw) > 0 && raw[0] == '"'
 	if inText {

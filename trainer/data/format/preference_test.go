@@ -107,8 +107,9 @@ func TestPreferencesThatCannotBeReadAreRefused(t *testing.T) {
 			`"label" is neither true nor false`},
 		"the user's last word": {false, `{"chosen": [{"role": "user", "content": "a"}],
 			"rejected": [{"role": "user", "content": "a"}]}`, "not an answer"},
-		"a number for an answer":  {false, `{"prompt": "a", "chosen": 1, "rejected": 2}`, `"chosen"`},
-		"a picture":               {false, `{"prompt": "a", "chosen": "b", "rejected": "c", "images": ["a.png"]}`, `"images": only text`},
+		"a number for an answer": {false, `{"prompt": "a", "chosen": 1, "rejected": 2}`, `"chosen"`},
+		"a picture": {false, `{"prompt": "a", "chosen": "b", "rejected": "c", "images": ["a.png"]}`,
+			`"images": only text`},
 		"a mark without a column": {true, `{"messages": [], "kto_tag": true, "label": true}`, "mean the same"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,12 +8,13 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
-// readCSV reads CSV with a header, the names of the columns. A row with another number of
-// cells is broken; a quote in the wrong place ends the file, since nobody knows how far it
-// reaches.
+// readCSV reads CSV with a header, the names of the columns. A carriage return before a line feed is left out, of
+// quoted cells, too. A row with another number of cells is broken; a quote in the wrong place ends the file, since
+// nobody knows how far it reaches.
 func readCSV(f *os.File, path string, yield func(Record, error) bool) error {
 	l, err := newLines(f, path)
 	if err != nil {
@@ -59,6 +60,9 @@ func checkHeader(header []string, path string) error {
 	for i, name := range header {
 		if !utf8.ValidString(name) {
 			return fmt.Errorf("%s:1: the name of column %d is not UTF-8; convert the file to UTF-8", path, i+1)
+		}
+		if strings.Contains(name, "\r") {
+			return fmt.Errorf("%s:1: lines end with a carriage return alone; convert them to line feeds", path)
 		}
 		if name == "" {
 			return fmt.Errorf("%s:1: column %d has no name; the first line of CSV must name the columns", path, i+1)

@@ -28,7 +28,14 @@ func readJSON(f *os.File, path string, yield func(Record, error) bool) error {
 		if err := l.r.UnreadByte(); err != nil {
 			return err
 		}
-		return readObjects(l, yield)
+		first := true
+		return readObjects(l, func(r Record, err error) bool {
+			if bad, ok := err.(*Error); ok && first { // as of one object with a line for each field
+				err = &Error{bad.Place, fmt.Errorf("%w; want a JSON array of rows, or one row a line", bad.Err)}
+			}
+			first = false
+			return yield(r, err)
+		})
 	}
 	return s.array(yield)
 }

@@ -67,5 +67,8 @@ func object(text []byte, at Place) (map[string]json.RawMessage, *Error) {
 	if fields == nil { // the text is null
 		return nil, &Error{at, errNotObject}
 	}
+	if err := plainjson.Surrogates(text); err != nil {
+		return nil, &Error{at, err}
+	}
 	return fields, nil
 }

@@ -105,6 +105,11 @@ func Read(path string) iter.Seq2[Record, error] {
 			return
 		}
 		defer f.Close() // read only
+		if isPointer(f) {
+			yield(Record{}, fmt.Errorf("%s is a pointer of Git LFS and not the file itself: fetch that with git lfs pull",
+				path))
+			return
+		}
 		read := extensions[extension(path)]
 		if read == nil {
 			read = readText
@@ -113,4 +118,11 @@ func Read(path string) iter.Seq2[Record, error] {
 			yield(Record{}, err)
 		}
 	}
+}
+
+// isPointer reports whether a file is what a clone without Git LFS has in place of it. A pipe is not looked at.
+func isPointer(f *os.File) bool {
+	var start [64]byte
+	n, _ := f.ReadAt(start[:], 0)
+	return strings.HasPrefix(string(start[:n]), "version https://git-lfs")
 }

@@ -125,6 +125,10 @@ func TestABadRowIsNamedAndTheNextIsRead(t *testing.T) {
 		"JSONL: null":                  {"a.jsonl", "null", ":1: want a JSON object", nil},
 		"JSONL: invalid UTF-8": {"a.jsonl", "{\"a\":\"a\"}\n{\"a\":\"\xe4\"}", ":2:7: invalid UTF-8 (byte 0xe4)",
 			[]row{fieldsAt(1, `{"a":"a"}`)}},
+		"JSONL: half a character": {"a.jsonl", "{\"a\":\"\\ud83d\"}\n{\"a\":\"\\ud83d\\ude00\"}",
+			":1: half of a surrogate pair", []row{fieldsAt(2, "{\"a\":\"\\ud83d\\ude00\"}")}},
+		"JSON: the first line of an object": {"a.json", "{\n", `:1: want a JSON object such as {"text": "..."}: the JSON ` +
+			"ends in the middle, at column 2: a part of it is missing; want a JSON array of rows, or one row a line", nil},
 		"JSONL: too deep": {"a.jsonl", strings.Repeat("[", 1e6), ":1: want a JSON object", nil},
 		"JSON: an element": {"a.json", "[{},\n{\"a\":x},\n{}]", ":2: row 2: want a JSON object",
 			[]row{element(1, 1, "{}"), element(3, 3, "{}")}},
@@ -169,7 +173,12 @@ func TestABrokenFileEndsWithAnErrorThatNamesThePlace(t *testing.T) {
 		"CSV: a quote left open":     {"a.csv", "q,a\n1,2\n3,\"4\n5,6\n", ":3: CSV row", 1},
 		"CSV: a stray quote":         {"a.csv", "q,a\n1,2\n3,4\"5\n", ":3: CSV row: line 3, column 4: bare \"", 1},
 		"CSV: no name":               {"a.csv", "q,\n1,2\n", ":1: column 2 has no name", 0},
-		"CSV: a name twice":          {"a.csv", "q,q\n1,2\n", `:1: two columns are called "q"`, 0},
+		"CSV: lines of old Macs":     {"a.csv", "q,a\r1,2\r3,4\r", ":1: lines end with a carriage return alone", 0},
+		"a pointer of Git LFS": {"a.parquet", "version https://git-lfs.github.com/spec/v1\noid",
+			" is a pointer of Git LFS and not the file itself", 0},
+		"a text that is a pointer": {"a.txt", "version https://git-lfs.github.com/spec/v1\noid",
+			" is a pointer of Git LFS", 0},
+		"CSV: a name twice": {"a.csv", "q,q\n1,2\n", `:1: two columns are called "q"`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := file(t, c.file, c.text)
