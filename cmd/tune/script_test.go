@@ -82,6 +82,7 @@ func scripts(t *testing.T) testscript.Params {
 			e.Setenv("TUNE", tune)
 			e.Setenv("SOURCE", root)
 			e.Setenv("XDG_CACHE_HOME", cacheDir(t))
+			e.Setenv("GOGC", os.Getenv("GOGC"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(gocache)))
 			return os.WriteFile(filepath.Join(e.WorkDir, "text.txt"), []byte(sampleText()), 0o666)
