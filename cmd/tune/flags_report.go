@@ -85,13 +85,7 @@ func (v *viewFlags) add(f *pflag.FlagSet) {
 // open starts what the flags ask for, before anything that takes long. The caller closes
 // the flags.
 func (v *viewFlags) open(ctx context.Context, a *app, c *Command, out string) error {
-	if err := v.check(); err != nil {
-		return c.usagef("--report-to: %w", err)
-	}
 	if v.serve == "" {
-		if v.token != "" {
-			return c.usagef("--serve-token is given without --serve: say where to show the run")
-		}
 		return nil
 	}
 	v.live = report.NewLive(out)
@@ -109,8 +103,18 @@ func (v *viewFlags) open(ctx context.Context, a *app, c *Command, out string) er
 	return nil
 }
 
-// check refuses what cannot be reported to.
-func (v *viewFlags) check() error {
+// check refuses what can neither be reported to nor watched.
+func (v *viewFlags) check(c *Command) error {
+	if err := v.checkReporters(); err != nil {
+		return c.usagef("--report-to: %w", err)
+	}
+	if v.serve == "" && v.token != "" {
+		return c.usagef("--serve-token is given without --serve: say where to show the run")
+	}
+	return nil
+}
+
+func (v *viewFlags) checkReporters() error {
 	seen := map[string]bool{"tensorboard": v.tensorboard != ""}
 	for _, to := range v.to {
 		name, dir, named := strings.Cut(to, "=")

@@ -251,7 +251,7 @@ func (t *trainFlags) check(c *Command) error {
 	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
 		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
 		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config),
-		c.checkStage(t.config.Preference), t.ranks.check(c))
+		c.checkStage(t.config.Preference), t.ranks.check(c), t.view.check(c))
 	if err != nil {
 		return err
 	}
