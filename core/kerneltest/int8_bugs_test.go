@@ -1,6 +1,8 @@
 package kerneltest_test
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,16 @@ func TestInt8BugsAreCaught(t *testing.T) {
 			return run(&own)
 		}},
 		{"saturation of int16 sums", dynamic, saturates},
+		{"halves rounded up", dynamic, requantised(func(x, s float32) float64 { return math.Floor(float64(x/s) + 0.5) })},
+		{"halves rounded away from 0", dynamic, requantised(func(x, s float32) float64 {
+			return math.Round(float64(x / s))
+		})},
+		{"a product with the reciprocal", dynamic, requantised(func(x, s float32) float64 {
+			return math.RoundToEven(float64(x * (1 / s)))
+		})},
+		{"a quotient in float64", dynamic, requantised(func(x, s float32) float64 {
+			return math.RoundToEven(float64(x) / float64(s))
+		})},
 		{"a bias that is scaled", dynamic, after("y", func(c *core.Call, v []float32) {
 			for i := range v {
 				b := c.Input("bias").Float32s()[i%c.Facts.Out]
@@ -49,6 +61,60 @@ func TestInt8BugsAreCaught(t *testing.T) {
 				t.Error("the cases do not catch it")
 			}
 		})
+	}
+}
+
+// TestHalvesOfASharedExpertAreCaught rounds halves away from zero by moving x by its last bit, but for the largest of
+// a token, which the scale is made of.
+func TestHalvesOfASharedExpertAreCaught(t *testing.T) {
+	f := core.Facts{DType: core.Float32, Dim: 64, Intermediate: 33, Layout: core.Separate, Activation: core.SiLU}
+	k := faulty{reference.Single(core.SharedExpertFFN), func(run runFunc, c *core.Call) error {
+		x := c.Input("x")
+		moved := core.NewTensor(x.DType, x.Shape...)
+		if copy(moved.Float32s(), x.Float32s()); x.DType != core.Float32 {
+			return run(c)
+		}
+		for row := range slices.Chunk(moved.Float32s(), c.Facts.Dim) {
+			most := max(slices.Max(row), -slices.Min(row))
+			for i, v := range row {
+				if v != most && v != -most && v != 0 {
+					row[i] = math.Nextafter32(v, 2*v)
+				}
+			}
+		}
+		own := *c
+		own.In = slices.Clone(c.In)
+		own.Set("x", moved)
+		return run(&own)
+	}}
+	if err := kerneltest.Verify(t.Context(), k, f); err == nil || !strings.Contains(err.Error(), "forward y") {
+		t.Errorf("verify: %v", err)
+	}
+}
+
+// requantised computes y again with the whole numbers that a function makes of x and the scale of its row.
+func requantised(round func(x, s float32) float64) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		if err := run(c); err != nil || c.Facts.DType != core.Float32 {
+			return err
+		}
+		f, w := c.Facts, c.Input("weight").Int8s()
+		for t := range c.Tokens() {
+			row := c.Input("x").Float32s()[t*f.Dim:][:f.Dim]
+			s := max(slices.Max(row), -slices.Min(row)) / 127
+			if !(s > 0) || math.IsInf(float64(s), 0) {
+				continue
+			}
+			for n := range f.Out {
+				sum := int32(0)
+				for i, x := range row {
+					sum += int32(w[n*f.Dim+i]) * int32(min(max(round(x, s), -128), 127))
+				}
+				y := float32(sum) * s * c.Input("weight_scale").Float32s()[n]
+				c.Output("y").Float32s()[t*f.Out+n] = y + c.Input("bias").Float32s()[n]
+			}
+		}
+		return nil
 	}
 }
 

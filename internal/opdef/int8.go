@@ -74,3 +74,23 @@ func Dequantised[F Float](y []F, sums []int32, s F, scale, bias []float32) {
 		}
 	}
 }
+
+// HalfWay has the elements of every fourth token of x, from the second on, lie in the middle between two whole
+// multiples of the scale of the token, or of a given one, as near as float32 comes: only who divides in float32 and
+// rounds to nearest even has the right numbers of all.
+func HalfWay(in map[string][]core.Tensor) {
+	const most = 2.203125 // bfloat16 has it
+	scale := float32(most) / math.MaxInt8
+	if given := in["input_scale"]; given != nil {
+		scale = given[0].Float32s()[0]
+	}
+	Each(func(t, i int, v float64) float64 {
+		switch {
+		case t%4 != 1:
+			return v
+		case i == 0:
+			return most
+		}
+		return float64((float32(i%(2*math.MaxInt8)-math.MaxInt8) + 0.5) * scale)
+	}, "x")(in)
+}

@@ -58,7 +58,7 @@ var Op = &opdef.Op{Name: core.LinearW8A8,
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
 	},
 	Terms: terms,
-	Verify: func(u *opdef.Use) { // fewer rows of a large weight, and what saturates
+	Verify: func(u *opdef.Use) { // fewer rows of a large weight, what saturates, and what lies between two numbers
 		u.Facts.Out, u.Edit = min(u.Facts.Out, max(2, opdef.VerifyElems/max(1, u.Facts.Dim))), atTheEnds
 	},
 	Shapes: []opdef.Shape{
@@ -97,7 +97,7 @@ func settle(in *opdef.Inputs, rng *rand.Rand) {
 	opdef.FillQuantBias(rng, in.Named["quant_bias"][0].Int32s(), in.Named["weight"][0].Int8s(), offset)
 }
 
-// atTheEnds has opdef.AtTheEnds of the weight, and numbers of every second token of the same signs.
+// atTheEnds has opdef.AtTheEnds of the weight, numbers of every second token of the same signs, and opdef.HalfWay.
 func atTheEnds(in map[string][]core.Tensor) {
 	opdef.AtTheEnds(in["weight"][0])
 	opdef.Each(func(t, i int, v float64) float64 {
@@ -106,6 +106,7 @@ func atTheEnds(in map[string][]core.Tensor) {
 		}
 		return v
 	}, "x")(in)
+	opdef.HalfWay(in)
 	if bias := in["quant_bias"]; bias != nil {
 		clear(bias[0].Int32s()) // what undid the offset of other weights
 	}

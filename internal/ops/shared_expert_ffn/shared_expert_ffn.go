@@ -79,7 +79,7 @@ func fill(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 }
 
 // atTheEnds makes every second row of the weights, and numbers of every second token, the largest and smallest that
-// there are, of one sign in runs, so that sums which are kept in int16 on the way saturate.
+// there are, of one sign in runs, so that sums which are kept in int16 on the way saturate; and opdef.HalfWay.
 func atTheEnds(in map[string][]core.Tensor) {
 	for _, name := range []string{"gate", "up", "gate_up", "down"} {
 		for _, weight := range in[name] {
@@ -97,6 +97,7 @@ func atTheEnds(in map[string][]core.Tensor) {
 		}
 		return v
 	}, "x")(in)
+	opdef.HalfWay(in)
 }
 
 func run[F opdef.Float](c *core.Call) {
