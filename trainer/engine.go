@@ -170,11 +170,16 @@ func (e *Engine) Repatch(change func() error) error {
 // Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
 // end of an epoch: each target counts the same, whatever batch it is in. A loss or a norm
 // that is not finite gives an error that wraps ErrNonFinite and names the first module
-// that produced it; the parameters are then unchanged.
+// that produced it; the parameters are then unchanged. So they are where a batch is not data.Batch.Valid.
 func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
 	var r StepResult
 	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
 		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
+	}
+	for i, b := range batches {
+		if err := b.Valid(); err != nil {
+			return r, fmt.Errorf("trainer: batch %d of the step: %w", i, err)
+		}
 	}
 	batches, err := e.fit(batches)
 	if err != nil {

@@ -76,6 +76,34 @@ func TestAStepTakesNoMoreBatchesThanItAccumulates(t *testing.T) {
 	}
 }
 
+// TestABatchThatLacksSomethingIsNoStep: what it lacks would be that of the batch before.
+func TestABatchThatLacksSomethingIsNoStep(t *testing.T) {
+	for name, change := range map[string]func(b *data.Batch){
+		"IDs":                func(b *data.Batch) { b.IDs = nil },
+		"half of the labels": func(b *data.Batch) { b.Labels = b.Labels[:17] },
+		"twice the labels":   func(b *data.Batch) { b.Labels = append(b.Labels[:34:34], b.Labels...) },
+		"positions":          func(b *data.Batch) { b.Positions = nil },
+		"segments":           func(b *data.Batch) { b.Segments = nil },
+		"forks of a row":     func(b *data.Batch) { b.Forks = make([][]int32, 1) },
+		"tokens":             func(b *data.Batch) { b.S = 0 },
+	} {
+		_, e := engine(t, 2, 1)
+		for b := range data.Batches(rows(t, 17)[:2], 2) {
+			if _, err := e.Step(t.Context(), []data.Batch{b}, 1e-3); err != nil {
+				t.Fatal(err)
+			}
+			change(&b)
+			if _, err := e.Step(t.Context(), []data.Batch{b}, 1e-3); err == nil || !strings.Contains(err.Error(), "data: ") {
+				t.Errorf("%s: a step gives %v", name, err)
+			}
+			_, _, err := e.Evaluate(t.Context(), func(yield func(data.Batch) bool) { yield(b) })
+			if err == nil || !strings.Contains(err.Error(), "data: ") {
+				t.Errorf("%s: an evaluation gives %v", name, err)
+			}
+		}
+	}
+}
+
 // TestFewerBatchesAreAStepOfTheirOwn: gradients of the step before are gone.
 func TestFewerBatchesAreAStepOfTheirOwn(t *testing.T) {
 	var batches []data.Batch

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -135,6 +136,9 @@ func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (flo
 
 // batch returns the mean loss of a batch, of how many targets, pairs or marked answers it is, and its targets.
 func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weight, targets int, err error) {
+	if err := b.Valid(); err != nil {
+		return 0, 0, 0, fmt.Errorf("trainer: %w", err)
+	}
 	if targets = b.Targets(); targets == 0 {
 		return 0, 0, 0, nil
 	}

@@ -62,7 +62,10 @@ func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err e
 		if err := ctx.Err(); err != nil {
 			return computed, err
 		}
-		b, err := e.eval.graphs.fit(b)
+		err := b.Valid()
+		if err == nil {
+			b, err = e.eval.graphs.fit(b)
+		}
 		if err == nil {
 			err = j.begin(b, j.total(b))
 		}

@@ -1,6 +1,9 @@
 package data
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+)
 
 // Batch is B rows of S tokens. Each slice holds B*S values, row by row; they mean
 // what they mean in Row.
@@ -9,6 +12,35 @@ type Batch struct {
 	IDs, Labels, Positions, Segments []int32
 	Roles                            [][]Role  // of each row; nil if all are Plain
 	Forks                            [][]int32 // of each row; nil if there are none
+}
+
+// Valid returns an error unless the batch has what it says: a row and a token or more, B*S values in each slice, Roles
+// and Forks of each row if of any, and forks that lie in their row.
+func (b Batch) Valid() error {
+	if b.B < 1 || b.S < 1 {
+		return fmt.Errorf("data: a batch of %d rows of %d tokens: Batch.B and Batch.S are 1 or more", b.B, b.S)
+	}
+	for _, s := range []struct {
+		name   string
+		values []int32
+	}{{"IDs", b.IDs}, {"Labels", b.Labels}, {"Positions", b.Positions}, {"Segments", b.Segments}} {
+		if len(s.values) != b.B*b.S {
+			return fmt.Errorf("data: Batch.%s has %d values, and %d rows of %d tokens take %d", s.name, len(s.values), b.B, b.S,
+				b.B*b.S)
+		}
+	}
+	if b.Roles != nil && len(b.Roles) != b.B {
+		return fmt.Errorf("data: Batch.Roles are of %d rows, of %d: make it nil if all are Plain", len(b.Roles), b.B)
+	}
+	if b.Forks != nil && len(b.Forks) != b.B {
+		return fmt.Errorf("data: Batch.Forks are of %d rows, of %d: make it nil if there are none", len(b.Forks), b.B)
+	}
+	for row := range b.Forks {
+		if err := b.validForks(row); err != nil {
+			return fmt.Errorf("data: row %d of the batch: %w", row, err)
+		}
+	}
+	return nil
 }
 
 // Scored reports whether the model's output at place t of the batch is scored, which is against Labels[t+1]. That of

@@ -1,6 +1,9 @@
 package data
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Two answers to one prompt begin with the same tokens. A row can have these once, as the beginning of the second
 // answer, if what the first one has of its own stands before them, backwards:
@@ -68,6 +71,28 @@ func (b Batch) Spans(row int) (all []Span) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// validForks reports a document of a row that forks off what is not there.
+func (b Batch) validForks(row int) error {
+	forks := b.Forks[row]
+	if forks != nil && b.Roles != nil && b.Roles[row] != nil && len(forks) != len(b.Roles[row]) {
+		return fmt.Errorf("Batch.Forks are of %d documents, Batch.Roles of %d", len(forks), len(b.Roles[row]))
+	}
+	at, segments := 0, b.Segments[row*b.S:][:b.S]
+	for part, common := range forks {
+		from := at
+		for at < b.S && int(segments[at]) == part+1 {
+			at++
+		}
+		if common == 0 {
+			continue
+		}
+		if common < 0 || from == at || int(common) > b.S-at || int(segments[at+int(common)-1]) != part+2 {
+			return fmt.Errorf("document %d forks off the next one after %d tokens, which that does not have", part+1, common)
+		}
+	}
+	return nil
 }
 
 // Part returns the tokens of a part from its beginning on, and their labels, wherever they stand.

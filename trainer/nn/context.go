@@ -25,9 +25,12 @@ type Batch struct {
 	Noise []int32
 }
 
-// Fill copies a batch of the same size in. The tokens of a document must follow each
+// Fill copies a batch of the same size in, which is to be Valid. The tokens of a document must follow each
 // other in their row, and so must the tokens before a padding token that are none.
 func (b *Batch) Fill(from data.Batch, divisor int) error {
+	if err := from.Valid(); err != nil {
+		return fmt.Errorf("nn: %w", err)
+	}
 	if from.B != b.B || from.S != b.S {
 		return fmt.Errorf("nn: a batch of %dx%d for a graph of %dx%d", from.B, from.S, b.B, b.S)
 	}

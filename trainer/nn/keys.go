@@ -35,7 +35,8 @@ func setKeys(keys, segments []int32, base int) error {
 }
 
 // setForks changes the keys of documents that fork off the next one: each of their tokens sees those after it in the
-// document, which were written before it, and the first tokens of the next document. See data.Row.
+// document, which were written before it, and the first tokens of the next document, which data.Batch.Valid has found
+// there. See data.Row.
 func (b *Batch) setForks(keys, segments, forks []int32, base int) error {
 	at := 0
 	for part, common := range forks {
@@ -47,9 +48,6 @@ func (b *Batch) setForks(keys, segments, forks []int32, base int) error {
 			continue
 		}
 		end := at + int(common)
-		if from == at || end > len(segments) || segments[end-1] != int32(part+2) {
-			return fmt.Errorf("document %d forks off the next one after %d tokens, which that does not have", part+1, common)
-		}
 		for _, w := range b.windows {
 			if w.size < end-from {
 				return fmt.Errorf("document %d, of %d tokens, forks off the next one, but layers see %d tokens only: give it a "+

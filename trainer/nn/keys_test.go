@@ -63,6 +63,17 @@ func TestSegmentsThatAreNoRangesAreRefused(t *testing.T) {
 	}
 }
 
+// TestABatchWithoutAllValuesIsRefused: those of the batch before would stay.
+func TestABatchWithoutAllValuesIsRefused(t *testing.T) {
+	c := newContext(t, 2, 2)
+	fill(t, c, plainBatch(2, 2))
+	b := plainBatch(2, 2)
+	b.IDs = b.IDs[:2]
+	if err := c.Batch().Fill(b, 1); err == nil || !strings.Contains(err.Error(), "Batch.IDs has 2 values") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestKeysCountOverTheBatch(t *testing.T) {
 	c := newContext(t, 2, 2)
 	fill(t, c, data.Batch{B: 2, S: 2, IDs: make([]int32, 4), Labels: make([]int32, 4), Positions: make([]int32, 4),
