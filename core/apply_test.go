@@ -90,6 +90,57 @@ func TestApplyOverAnotherKernelConflicts(t *testing.T) {
 	}
 }
 
+// TestApplyOfNoneOverAKernelConflicts: whoever wants a site plain would compare fused with fused.
+func TestApplyOfNoneOverAKernelConflicts(t *testing.T) {
+	norms := core.Except(func(s core.Site) string {
+		if s.Op == core.RMSNorm {
+			return "not here"
+		}
+		return ""
+	})
+	for name, c := range map[string]struct {
+		selection string
+		options   []core.Option
+		conflict  string // "" for none
+	}{
+		"none":               {"none", nil, "kernels are off"},
+		"an exclusion":       {"all,-norm", nil, "not selected"},
+		"an exception":       {"all", []core.Option{norms}, "not here"},
+		"another name":       {"rope", nil, ""},
+		"another exclusion":  {"all,-rope", nil, ""},
+		"an op of another's": {"all", []core.Option{core.Plain(core.RMSNorm, "elsewhere")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(core.RoPE, core.RMSNorm)
+			r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE))
+			first := apply(t, "norm", m, r)
+			_, err := core.ApplyDefaultKernels(t.Context(), m, r, c.selection, c.options...)
+			if c.conflict == "" {
+				if err != nil || m.kernels()[1] != "norm" {
+					t.Errorf("error %v, kernels %q", err, m.kernels())
+				}
+				return
+			}
+			wantErrorIs(t, err, core.ErrConflict)
+			for _, want := range []string{m[1].Path, "it holds norm", c.conflict, "restore the first report"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+			if got := m.kernels(); !slices.Equal(got, []string{"", "norm"}) {
+				t.Errorf("kernels %q after the error, want those of before", got)
+			}
+			if err := first.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, c.selection, m, r, c.options...)
+			if got := m.kernels()[1]; got != "" {
+				t.Errorf("after the restore the norm has %q", got)
+			}
+		})
+	}
+}
+
 func TestApplyIsAllOrNothing(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RMSNorm, core.RMSNorm)
 	broken := errors.New("no room")

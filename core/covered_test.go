@@ -113,7 +113,7 @@ func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {
 		t.Errorf("%+v is not reported as covered", a)
 	}
 	// The larger one stays, and so does what is planned around it.
-	report = apply(t, "none", m, newRegistry(t))
+	report = apply(t, "all", m, newRegistry(t))
 	if report.Actions[1].Reason != "in place already" || report.Actions[2].CoveredBy != m[1].Path {
 		t.Errorf("planned anew:\n%s", report)
 	}

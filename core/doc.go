@@ -45,7 +45,7 @@
 //
 //	ErrUnknownKernel  a name that nobody offers; the nearest known name comes first
 //	ErrNoSite         a kernel named explicitly matches no site
-//	ErrConflict       two kernels claim one site; both are named
+//	ErrConflict       two kernels claim one site, or one is where a plan wants none; they are named
 //	ErrDuplicate      two executables offer one name; both paths are given
 //	ErrNotSupported   facts or shapes that a kernel does not take: the only error after
 //	                  which the reference may take over, counted and reported

@@ -15,8 +15,8 @@ var (
 	ErrUnknownKernel = errors.New("unknown kernel")
 	// ErrNoSite: a kernel named explicitly matches no site of the model.
 	ErrNoSite = errors.New("no matching site")
-	// ErrConflict: two kernels claim one site.
-	ErrConflict = errors.New("two kernels on one site")
+	// ErrConflict: two kernels claim one site, or one is where a plan wants none.
+	ErrConflict = errors.New("kernel conflict")
 	// ErrDuplicate: two executables, or two linked kernels, offer the same name.
 	ErrDuplicate = errors.New("duplicate kernel name")
 	// ErrIncompatible: a plugin speaks another protocol, or another version of it.

@@ -34,7 +34,7 @@ func Plain(op Op, reason string) Option {
 }
 
 // Except keeps kernels off the sites for which it is given a reason; "" is none. What such a
-// site could cover then does its own work.
+// site could cover then does its own work. A kernel that such a site holds is an error of Plan.Apply.
 func Except(reason func(Site) string) Option { return func(o *options) { o.except = reason } }
 
 // Action is what a plan does at one site: the kernel chosen, or the reason why none.
@@ -54,11 +54,14 @@ type Action struct {
 	// Measured is what auto has decided by: a comparison of the kernel, or of the one
 	// that the reason names, with the plain forward. nil where nothing was measured.
 	Measured *Measurement
+
+	off bool // the site must not hold a kernel either
 }
 
 // Plan is pure data: nothing is swapped until Apply.
 type Plan struct {
 	Actions []Action // one for each site, in the model's order
+	not     []string // kernels that were excluded
 }
 
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
@@ -94,7 +97,7 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 			return nil, err
 		}
 	}
-	p := &Plan{}
+	p := &Plan{not: sel.Not}
 	c := &chooser{checker{o, map[verifyKey]error{}}, r, sel, map[string]error{}}
 	by := map[string]string{} // the site whose kernel does the work of a site
 	for _, site := range sites {
@@ -174,7 +177,7 @@ func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 	}
 	if c.o.except != nil {
 		if reason := c.o.except(site); reason != "" {
-			return Action{Site: site, Reason: reason}, nil
+			return Action{Site: site, Reason: reason, off: true}, nil
 		}
 	}
 	named, candidates, refused, err := c.candidates(ctx, site)
@@ -199,7 +202,7 @@ func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 	case refused.Reason != "":
 		return refused, nil
 	}
-	return Action{Site: site, Reason: absence(site.Op, c.r, c.sel)}, nil
+	return Action{Site: site, Reason: absence(site.Op, c.r, c.sel), off: c.sel.none()}, nil
 }
 
 // candidates returns the kernels that may take a site, those that are named or, without any, those of auto and all;
@@ -244,7 +247,7 @@ func cannotTake(name string, site Site, err error) error {
 
 // absence says why no kernel was even considered for an op.
 func absence(op Op, r *Registry, sel Selection) string {
-	if !sel.Auto && !sel.All && sel.Names == nil {
+	if sel.none() {
 		return "kernels are off"
 	}
 	for _, k := range r.kernels {
@@ -327,7 +330,9 @@ func (p *Plan) ops() string {
 }
 
 // Apply carries the plan out, all of it or nothing. A site that holds the planned
-// kernel already stays as it is; one that holds another is an error that names both.
+// kernel already stays as it is, and so does one for which no kernel was chosen, whatever it holds. One that holds
+// another than was planned, or one although the plan was of none there, by "none", an exclusion, Except or Repeat, is an
+// error that wraps ErrConflict and names it.
 func (p *Plan) Apply() (*Report, error) {
 	sites := make([]Site, len(p.Actions))
 	for i, a := range p.Actions {
@@ -341,6 +346,10 @@ func (p *Plan) Apply() (*Report, error) {
 		old := a.Site.Hook.Kernel()
 		switch {
 		case a.CoveredBy != "":
+		case a.Kernel == nil && old != nil && (a.off || slices.Contains(p.not, old.Info().Name)):
+			err := fmt.Errorf("core: site %s: %w: it holds %s, and none was planned there (%s); restore the first report before",
+				a.Site.Path, ErrConflict, old.Info().Name, a.Reason)
+			return nil, errors.Join(err, report.Restore())
 		case a.Kernel == nil && old != nil:
 			a.Kernel, a.Reason = old, "in place already"
 		case a.Kernel != nil && old == a.Kernel:
@@ -364,6 +373,9 @@ func (p *Plan) Apply() (*Report, error) {
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
 // "all", "none", names, "auto,-npu_fused_rope". Registry.Rest with the report's actions ends
 // the processes that nobody calls then.
+//
+// It adds to what an earlier report has placed, and takes nothing away: "none", or an exclusion, of a kernel that is in
+// place already is an error that wraps ErrConflict. Restore the earlier report before.
 func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string,
 	opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)

@@ -45,9 +45,9 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 	c := &checker{o, map[verifyKey]error{}}
 	by := map[string]string{} // the site whose kernel does the work of a site
 	for i, site := range sites {
-		a := Action{Site: site, Reason: "plain in that run"}
+		a := Action{Site: site, Reason: "plain in that run", off: true}
 		if reason, plain := o.plain[site.Op]; plain {
-			a.Reason = reason
+			a.Reason, a.off = reason, false
 		} else if was[i].Kernel != "" {
 			k, err := r.placeable(ctx, was[i], site, c)
 			if err != nil {

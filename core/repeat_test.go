@@ -41,6 +41,18 @@ func TestRepeatPlacesWhatWasThere(t *testing.T) {
 	}
 }
 
+func TestRepeatOfAPlainSiteOverAKernelConflicts(t *testing.T) {
+	m, r := newModel(core.RMSNorm, core.RoPE), newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE))
+	was := apply(t, "rope", newModel(core.RMSNorm, core.RoPE), r).Placements()
+	apply(t, "norm", m, r)
+	p, err := core.Repeat(t.Context(), m, r, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Apply()
+	wantErrorIs(t, err, core.ErrConflict)
+}
+
 func TestRepeatKnowsWhatALargerOpCovered(t *testing.T) {
 	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("norm", core.AddRMSNorm))
 	was := apply(t, "all", overlapping(), r).Placements()

@@ -15,6 +15,9 @@ type Selection struct {
 	From  string   // those of an earlier run, alone: where it was kept; see Repeat
 }
 
+// none reports whether the selection is "none".
+func (s Selection) none() bool { return !s.Auto && !s.All && s.Names == nil && s.From == "" }
+
 // from begins the selection of an earlier run's kernels.
 const from = "from:"
 
