@@ -136,6 +136,8 @@ func prepare(m Model, r *Registry, opts []Option) (o options, sites []Site, err 
 	case r == nil:
 		return o, nil, errors.New("core: there is no registry to take kernels from: " +
 			"pass one of ScanAllKernels or NewRegistry, not nil")
+	case r.closed:
+		return o, nil, errClosed
 	case m == nil:
 		return o, nil, errors.New("core: there is no model: pass one, not nil")
 	}

@@ -27,7 +27,11 @@ type Registry struct {
 	found   []Found
 	plugins []Plugin
 	kernels []Kernel // sorted by name, then op
+	closed  bool
 }
+
+// errClosed is of whatever would take a kernel from a closed registry, or give it one.
+var errClosed = errors.New("core: the registry is closed, and its plugins have ended: scan again, or close it later")
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
@@ -45,6 +49,9 @@ const linked = "(linked)"
 func (r *Registry) Register(k Kernel) error {
 	if r == nil || k == nil {
 		return errors.New("core: register: pass a kernel to a registry of NewRegistry, neither of them nil")
+	}
+	if r.closed {
+		return errClosed
 	}
 	info := k.Info()
 	if !reflect.TypeOf(k).Comparable() {
@@ -75,7 +82,7 @@ func (r *Registry) add(kernels ...Kernel) {
 
 // Find returns the usable plugin of that name, if there is one.
 func (r *Registry) Find(name string) (f Found, ok bool) {
-	if r == nil {
+	if r == nil || r.closed {
 		return f, false
 	}
 	i := slices.IndexFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name })
@@ -106,6 +113,9 @@ func (r *Registry) Names() []string {
 // An unknown name gives an error that wraps ErrUnknownKernel and lists the known
 // names, the nearest first; a plugin that was found but cannot be used gives its reason.
 func (r *Registry) Lookup(name string) ([]Kernel, error) {
+	if r != nil && r.closed {
+		return nil, errClosed
+	}
 	var ks []Kernel
 	for _, k := range r.Kernels() {
 		if k.Info().Name == name {
@@ -150,7 +160,8 @@ func (r *Registry) Listing() []Found {
 	return out
 }
 
-// Close ends the plugins' processes. Kernels of plugins must not be used afterwards.
+// Close ends the plugins' processes. Kernels of plugins must not be used afterwards: restore what they were placed on
+// before. A closed registry has no kernels, and plans with it are errors; Listing still says what was found.
 func (r *Registry) Close() error {
 	if r == nil {
 		return nil
@@ -159,7 +170,7 @@ func (r *Registry) Close() error {
 	for _, p := range r.plugins {
 		errs = append(errs, p.Close())
 	}
-	r.plugins, r.kernels = nil, nil
+	r.plugins, r.kernels, r.closed = nil, nil, true
 	return errors.Join(errs...)
 }
 

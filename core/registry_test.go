@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,42 @@ func TestLookupWithoutKernelsSaysWhatToDo(t *testing.T) {
 		t.Errorf("error %q gives no remedy", err)
 	}
 }
+
+func TestAClosedRegistrySaysSo(t *testing.T) {
+	r := newRegistry(t, newKernel("norm", core.RMSNorm))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f, ok := r.Find("norm"); ok || len(r.Kernels()) > 0 {
+		t.Errorf("found %v, kernels %v", f, r.Kernels())
+	}
+	if len(r.Listing()) != 1 {
+		t.Errorf("listing %v, want what was found", r.Listing())
+	}
+	for name, use := range map[string]func() error{
+		"lookup":    func() error { _, err := r.Lookup("norm"); return err },
+		"register":  func() error { return r.Register(newKernel("rope", core.RoPE)) },
+		"built-in":  func() error { return r.AddBuiltIn(t.Context(), []string{"rope"}, noBuiltIn) },
+		"selection": func() error { _, err := plan(t, newModel(core.RMSNorm), r, "all"); return err },
+		"none":      func() error { _, err := plan(t, newModel(core.RMSNorm), r, "none"); return err },
+		"name":      func() error { _, err := core.ApplyKernel(t.Context(), "norm", newModel(core.RMSNorm), r); return err },
+		"repetition": func() error {
+			m := newModel(core.RMSNorm)
+			_, err := core.Repeat(t.Context(), m, r, []core.Placement{{Path: m[0].Path, Op: m[0].Op}})
+			return err
+		},
+	} {
+		if err := use(); err == nil || !strings.Contains(err.Error(), "the registry is closed") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+// noBuiltIn opens none of the plugins.
+func noBuiltIn(context.Context, []string) ([]core.Plugin, []error) { return nil, nil }
 
 func TestLookupOfAPluginThatCannotBeUsedGivesItsReason(t *testing.T) {
 	r := scan(t, new(fakeOpener).open, writePlugins(t, map[string]string{"npu_fused_rope": "broken", "other": "norm"}))

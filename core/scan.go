@@ -69,6 +69,9 @@ type BuiltInOpener func(ctx context.Context, names []string) ([]Plugin, []error)
 // plugin of the same name that was found earlier stays, and the built-in one is left out. The others
 // share a process.
 func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInOpener) error {
+	if r.closed {
+		return errClosed
+	}
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		_, known := r.Find(name)
 		return known

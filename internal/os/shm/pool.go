@@ -86,7 +86,8 @@ func (p *Pool) Alloc(n int) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, fmt.Errorf("shm: memory %s: %w", p.name, os.ErrClosed)
+		return nil, fmt.Errorf("shm: memory %s is closed, and so is its plugin or registry if it is of one: %w", p.name,
+			os.ErrClosed)
 	}
 	if used := p.used(); p.limit > 0 && int64(n) > p.limit-used {
 		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be",
