@@ -82,6 +82,8 @@ type Engine struct {
 
 	judge     *judge     // nil without preferences
 	reference *Reference // likewise, and where the loss needs none
+
+	over error // why it has no graphs and gets none any more; nil while it can be used
 }
 
 // StepResult says what a step did.
@@ -100,6 +102,11 @@ type StepResult struct {
 
 // ErrNonFinite is wrapped by the error of a step whose loss or gradients are not finite.
 var ErrNonFinite = errors.New("not a finite number")
+
+// ErrClosed is wrapped by the error of an engine or an evaluator that is used after its Close.
+var ErrClosed = errors.New("closed")
+
+var errRepatch = errors.New("trainer: Engine.Repatch has failed and left the engine without graphs: close it, and make another")
 
 // NewEngine compiles the model's graph, with the kernels that its sites hold.
 func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, error) {
@@ -151,20 +158,27 @@ func (e *Engine) compile() (err error) {
 // the graphs again. The parameters and the optimizer stay as they are. After an error the
 // engine can only be closed.
 func (e *Engine) Repatch(change func() error) error {
+	if e.over != nil {
+		return e.over
+	}
 	e.closeGraphs()
+	e.over = errRepatch // unless all of the following succeeds
 	if err := change(); err != nil {
 		return err
 	}
 	if err := e.compile(); err != nil {
 		return err
 	}
-	if e.cfg.UpdateInBackward {
-		return nil
+	if !e.cfg.UpdateInBackward {
+		if e.ranks != nil {
+			e.ranks.reducer.Bind(e.grads)
+		}
+		if err := e.opt.SetGradients(e.byTensor(e.grads)); err != nil {
+			return err
+		}
 	}
-	if e.ranks != nil {
-		e.ranks.reducer.Bind(e.grads)
-	}
-	return e.opt.SetGradients(e.byTensor(e.grads))
+	e.over = nil
+	return nil
 }
 
 // Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
@@ -173,6 +187,9 @@ func (e *Engine) Repatch(change func() error) error {
 // that produced it; the parameters are then unchanged. So they are where a batch is not data.Batch.Valid.
 func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
 	var r StepResult
+	if e.over != nil {
+		return r, e.over
+	}
 	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
 		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
@@ -341,6 +358,9 @@ func (e *Engine) evalMetrics() *preference.Metrics { return e.eval.judge.metrics
 
 // evaluator makes the evaluator, if there is none yet.
 func (e *Engine) evaluator() (err error) {
+	if e.over != nil {
+		return e.over
+	}
 	if e.eval == nil {
 		e.eval, err = newEvaluator(e.model, e.mem, e.cfg, &Evaluator{judge: newJudge(e.cfg.Preference, e.reference),
 			seen: e.cfg.Seen})
@@ -352,7 +372,7 @@ func (e *Engine) evaluator() (err error) {
 }
 
 // Program returns the compiled training graph for the longest rows, for its statistics, in which those for shorter ones
-// are counted; nil after a Repatch that has failed.
+// are counted; nil after a Repatch that has failed, and after Close.
 func (e *Engine) Program() *nn.Compiled {
 	if longest := e.graphs.longest(); longest != nil {
 		return longest.Compiled
@@ -360,8 +380,10 @@ func (e *Engine) Program() *nn.Compiled {
 	return nil
 }
 
-// Close gives the graphs' memory back and lets the model be patched again.
+// Close gives the graphs' memory back and lets the model be patched again. The engine is of no use afterwards: Step,
+// Evaluate, Refer and Repatch give an error that wraps ErrClosed.
 func (e *Engine) Close() {
+	e.over = fmt.Errorf("trainer: the engine is %w", ErrClosed)
 	e.ranks.close()
 	e.closeGraphs()
 	for _, b := range e.freed {

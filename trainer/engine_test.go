@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +102,59 @@ func TestABatchThatLacksSomethingIsNoStep(t *testing.T) {
 				t.Errorf("%s: an evaluation gives %v", name, err)
 			}
 		}
+	}
+}
+
+// TestAnEngineThatIsOverSaysSo: it makes no graphs again, which would keep the model from being patched.
+func TestAnEngineThatIsOverSaysSo(t *testing.T) {
+	mine := errors.New("mine")
+	for name, c := range map[string]struct {
+		end  func(e *trainer.Engine)
+		want string
+	}{
+		"closed":      {(*trainer.Engine).Close, "the engine is closed"},
+		"not patched": {func(e *trainer.Engine) { _ = e.Repatch(func() error { return mine }) }, "Engine.Repatch has failed"},
+		"panicked": {func(e *trainer.Engine) {
+			defer func() { _ = recover() }()
+			_ = e.Repatch(func() error { panic(mine) })
+		}, "Engine.Repatch has failed"},
+		"closed after that": {func(e *trainer.Engine) {
+			_ = e.Repatch(func() error { return mine })
+			e.Close()
+			e.Close()
+		}, "the engine is closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, e := engine(t, 2, 1)
+			c.end(e)
+			batches := slices.Collect(data.Batches(rows(t, 17)[:2], 2))
+			_, step := e.Step(t.Context(), batches, 1e-3)
+			_, _, evaluate := e.Evaluate(t.Context(), slices.Values(batches))
+			repatch := e.Repatch(func() error { t.Error("patched"); return nil })
+			for _, err := range []error{step, evaluate, repatch} {
+				closed := strings.HasPrefix(name, "closed")
+				if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, trainer.ErrClosed) != closed {
+					t.Errorf("error %v, want %q", err, c.want)
+				}
+			}
+			if err := m.Sites()[0].Hook.Swap(nil); e.Program() != nil || err != nil {
+				t.Errorf("graphs %v; %v", e.Program(), err)
+			}
+		})
+	}
+}
+
+func TestAClosedEvaluatorSaysSo(t *testing.T) {
+	m, e := engine(t, 2, 1)
+	e.Close()
+	v, err := trainer.NewEvaluator(m, autograd.Heap{}, 2, 17, 17, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+	v.Close()
+	if _, _, err := v.Loss(t.Context(), data.Batches(rows(t, 17)[:2], 2)); !errors.Is(err, trainer.ErrClosed) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -76,6 +76,9 @@ func newEvaluator(m *models.Model, mem core.Memory, cfg EngineConfig, e *Evaluat
 // Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
 // number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
+	if e.graphs == nil {
+		return 0, 0, fmt.Errorf("trainer: the evaluator is %w", ErrClosed)
+	}
 	e.judge.forget()
 	var losses, weights, counts []float64
 	for b := range batches {
@@ -155,5 +158,9 @@ func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weig
 	return loss, weight, targets, err
 }
 
-// Close gives the graph's memory back and lets the model be patched again.
-func (e *Evaluator) Close() { e.graphs.close() }
+// Close gives the graph's memory back and lets the model be patched again. Loss gives an error that wraps ErrClosed
+// afterwards.
+func (e *Evaluator) Close() {
+	e.graphs.close()
+	e.graphs = nil
+}
