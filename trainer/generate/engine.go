@@ -13,8 +13,8 @@ import (
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// ErrClosed is wrapped by what an engine that was closed answers.
-var ErrClosed = errors.New("the engine is closed")
+// ErrClosed is wrapped by what an engine or a session that was closed answers.
+var ErrClosed = errors.New("closed")
 
 // Request asks an engine for a text.
 type Request struct {
@@ -130,7 +130,7 @@ func (e *Engine) Generate(ctx context.Context, q Request) (*Result, error) {
 	return t.result, err
 }
 
-func errClosed() error { return fmt.Errorf("generate: %w", ErrClosed) }
+func errClosed() error { return fmt.Errorf("generate: the engine is %w", ErrClosed) }
 
 func (e *Engine) count(change func(*Stats)) {
 	e.mu.Lock()

@@ -23,6 +23,7 @@ const blockSize = 16
 type Session struct {
 	*reader
 	sequence *nn.Sequence
+	closed   bool
 }
 
 // NewSession returns an empty session for at most limit tokens; 0, or more than the model
@@ -30,7 +31,7 @@ type Session struct {
 func NewSession(m *models.Model, mem core.Memory, limit int) *Session {
 	limit = limitOf(m, limit)
 	r := newReader(m, mem, limit, blockSize, (limit+blockSize-1)/blockSize)
-	return &Session{r, r.cache.NewSequence()}
+	return &Session{reader: r, sequence: r.cache.NewSequence()}
 }
 
 // Check compares what the kernels of the report give with the plain forward, and takes one
@@ -53,6 +54,9 @@ func (s *Session) Truncate(n int) { s.sequence.Truncate(n) }
 // Feed lets the model read more tokens and returns the logits of the token that follows
 // them, valid until the next call. When ctx ends, the tokens that were read by then stay.
 func (s *Session) Feed(ctx context.Context, ids []int32) ([]float32, error) {
+	if s.closed {
+		return nil, fmt.Errorf("generate: the session is %w", ErrClosed)
+	}
 	if len(ids) == 0 {
 		return nil, errors.New("generate: no tokens to read")
 	}
@@ -78,8 +82,10 @@ func (s *Session) Feed(ctx context.Context, ids []int32) ([]float32, error) {
 	return logits, nil
 }
 
-// Close gives the memory back and lets the model be patched again.
+// Close gives the memory back and lets the model be patched again. The session has no tokens then and reads none: Feed
+// gives an error that wraps ErrClosed.
 func (s *Session) Close() {
 	s.close()
+	s.closed = true
 	s.sequence = s.cache.NewSequence()
 }

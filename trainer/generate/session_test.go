@@ -216,6 +216,9 @@ func TestClosedSessionGivesItsMemoryBackAndTheModelCanBePatched(t *testing.T) {
 	if len(mem.live) != 0 {
 		t.Errorf("%d blocks are left", len(mem.live))
 	}
+	if _, err := s.Feed(t.Context(), []int32{1}); !errors.Is(err, generate.ErrClosed) || len(s.Tokens()) > 0 {
+		t.Errorf("a closed session has %d tokens, and reads more: %v", len(s.Tokens()), err)
+	}
 	place(t, m, "all")
 }
 
