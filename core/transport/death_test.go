@@ -149,7 +149,7 @@ func TestThreeDeathsOnOneCallFallBack(t *testing.T) {
 		if calls("die") != 3 {
 			t.Errorf("the kernel ran %d times, want 3", calls("die"))
 		}
-		if n := strings.Count(log.String(), "is given up"); n != 1 {
+		if n := strings.Count(log.String(), "the same up to rounding"); n != 1 {
 			t.Errorf("given up %d times in the log:\n%s", n, &log)
 		}
 		if err := p.norm.Supports(normFacts()); !errors.Is(err, core.ErrPluginExited) {

@@ -37,8 +37,8 @@
 // A plugin that dies during a call, or exceeds the deadline and is stopped, is started
 // again and the call repeated; as nobody writes the inputs meanwhile, the result is the
 // same to the last bit. After three deaths on one call its kernels are replaced by the
-// reference for the rest of the run, with a warning; with Options.Strict, by an error
-// that wraps core.ErrPluginExited. A call that the kernel refuses with
+// reference for the rest of the run, whose results are the same up to rounding, with a
+// warning; with Options.Strict, by an error that wraps core.ErrPluginExited. A call that the kernel refuses with
 // core.ErrNotSupported is answered by the reference as well, counted, or is an error if
 // strict. A plugin ends when its host does, however that ends.
 //

@@ -89,7 +89,7 @@ func (p *plugin) giveUp(cause error) {
 		return // the caller gets the error
 	}
 	p.opts.Logger.Warn("a plugin is given up; the plain implementation replaces its kernels for the rest of the run, "+
-		"slower but with the same results",
+		"slower, with results that are the same up to rounding",
 		"plugin", p.manifest.Name, "path", p.manifest.Path, "error", p.lost)
 }
 
