@@ -9,7 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// Report says, site by site, what an application did, and can undo it.
+// Report says, site by site, what an application did, and can undo it. A nil Report, such as comes with an error, is
+// of no sites.
 type Report struct {
 	Actions []Action
 	swapped []Site // sites that this report's application changed
@@ -33,11 +34,19 @@ func (r *Report) Restore() error {
 	return errors.Join(errs...)
 }
 
+// all returns the actions, none of a nil Report.
+func (r *Report) all() []Action {
+	if r == nil {
+		return nil
+	}
+	return r.Actions
+}
+
 // Processes is how many processes the kernels at sites run in. Those of one process share the memory for outputs; one that
 // has no such memory is linked into the program.
 func (r *Report) Processes() int {
 	all := map[Memory]bool{}
-	for _, a := range r.Actions {
+	for _, a := range r.all() {
 		if a.Kernel == nil {
 			continue
 		}
@@ -51,7 +60,7 @@ func (r *Report) Processes() int {
 // Applied counts the sites that hold each kernel, by name.
 func (r *Report) Applied() map[string]int {
 	n := map[string]int{}
-	for _, a := range r.Actions {
+	for _, a := range r.all() {
 		if a.Kernel != nil {
 			n[a.Kernel.Info().Name]++
 		}
@@ -60,7 +69,7 @@ func (r *Report) Applied() map[string]int {
 }
 
 // String prints the report as a table; see FormatActions.
-func (r *Report) String() string { return FormatActions(r.Actions) }
+func (r *Report) String() string { return FormatActions(r.all()) }
 
 // FormatActions prints one line for each group of sites that differ only in their
 // numbers, or are neighbours such as q_proj and k_proj, and got the same answer: how many,
@@ -80,13 +89,13 @@ func FormatActions(actions []Action) string {
 // before it
 // comes the table of the sites, if there are some, that have none because a kernel did something wrong.
 func (r *Report) Brief(more string) string {
-	patched, covered := countPlaced(r.Actions)
-	trouble := slices.DeleteFunc(slices.Clone(r.Actions), func(a Action) bool { return !a.Trouble })
+	patched, covered := countPlaced(r.all())
+	trouble := slices.DeleteFunc(slices.Clone(r.all()), func(a Action) bool { return !a.Trouble })
 	text := ""
 	if len(trouble) > 0 {
 		text = table(trouble)
 	}
-	return text + fmt.Sprintf("%d of %d sites use a fused kernel%s\n", patched, len(r.Actions)-covered, more)
+	return text + fmt.Sprintf("%d of %d sites use a fused kernel%s\n", patched, len(r.all())-covered, more)
 }
 
 func countPlaced(actions []Action) (patched, covered int) {

@@ -15,12 +15,18 @@
 //
 // # The life of a kernel
 //
-//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open)       // ask every executable who it is
+//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open) // ask every executable who it is
+//	if err != nil {
+//		return err
+//	}
 //	defer reg.Close()
 //	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto") // plan, verify, measure, swap
-//	fmt.Print(report)                                                // site by site, or the reason
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Print(report) // site by site, or the reason
 //	... train ...
-//	err = report.Restore()                                           // the exact forward of before
+//	err = report.Restore() // the exact forward of before
 //
 // "auto" takes the kernels that are worth it on this machine, by a measurement: a model of
 // package trainer/models brings it (see [Measurer]), for another one it is passed (see

@@ -177,6 +177,9 @@ func (r *Registry) Close() error {
 // Rest ends the processes of plugins that the actions do not use, which frees their memory.
 // A later call of one of their kernels starts the process again; see Rester.
 func (r *Registry) Rest(actions []Action) {
+	if r == nil {
+		return
+	}
 	used := map[string]bool{}
 	for _, a := range actions {
 		if a.Kernel != nil {

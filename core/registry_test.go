@@ -78,6 +78,28 @@ func TestAClosedRegistrySaysSo(t *testing.T) {
 	}
 }
 
+// TestWhatComesWithAnErrorIsEmpty: a nil registry and a nil report.
+func TestWhatComesWithAnErrorIsEmpty(t *testing.T) {
+	var r *core.Registry
+	r.Rest(nil)
+	if err := r.AddBuiltIn(t.Context(), []string{"rope"}, noBuiltIn); err == nil || !strings.Contains(err.Error(), "no registry") {
+		t.Errorf("error %v", err)
+	}
+	err := core.NewRegistry().AddBuiltIn(t.Context(), []string{"rope"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "pass transport.OpenBuiltIn") {
+		t.Errorf("error %v", err)
+	}
+	var report *core.Report
+	const none = "0 of 0 sites use a fused kernel"
+	if !strings.Contains(report.String(), none) || report.Brief("; why") != none+"; why\n" {
+		t.Errorf("report %q, in brief %q", report, report.Brief("; why"))
+	}
+	n, err := report.TakeOff("rope", "why")
+	if len(report.Applied())+len(report.Placements())+report.Processes()+n > 0 || err != nil || report.Restore() != nil {
+		t.Errorf("a report of nothing has done something: %d sites, %v", n, err)
+	}
+}
+
 // noBuiltIn opens none of the plugins.
 func noBuiltIn(context.Context, []string) ([]core.Plugin, []error) { return nil, nil }
 

@@ -15,8 +15,8 @@ type Placement struct {
 
 // Placements lists what every site has after the report's application, for Repeat.
 func (r *Report) Placements() []Placement {
-	all := make([]Placement, len(r.Actions))
-	for i, a := range r.Actions {
+	all := make([]Placement, len(r.all()))
+	for i, a := range r.all() {
 		all[i] = Placement{Path: a.Site.Path, Op: a.Site.Op}
 		if a.Kernel != nil {
 			all[i].Kernel = a.Kernel.Info().Name

@@ -69,8 +69,13 @@ type BuiltInOpener func(ctx context.Context, names []string) ([]Plugin, []error)
 // plugin of the same name that was found earlier stays, and the built-in one is left out. The others
 // share a process.
 func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInOpener) error {
-	if r.closed {
+	switch {
+	case r == nil:
+		return errors.New("core: built-in plugins: there is no registry to add them to: pass one of ScanAllKernels or NewRegistry")
+	case r.closed:
 		return errClosed
+	case open == nil:
+		return errors.New("core: built-in plugins: there is no opener: pass transport.OpenBuiltIn")
 	}
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		_, known := r.Find(name)

@@ -8,7 +8,7 @@ import "fmt"
 func (r *Report) TakeOff(name, reason string) (int, error) {
 	n := 0
 	taken := map[string]bool{}
-	for i := range r.Actions {
+	for i := range r.all() {
 		a := &r.Actions[i]
 		if a.CoveredBy != "" && taken[a.CoveredBy] {
 			a.CoveredBy, a.Reason = "", reason
