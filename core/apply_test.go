@@ -155,6 +155,25 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// panicking is a hook whose Swap panics.
+type panicking struct{ *fakeHook }
+
+func (panicking) Swap(core.Kernel) error { panic("mine") }
+
+func TestAPanicOfAHookLeavesNoSitePatched(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm)
+	first := m.hook(0)
+	m[1].Hook = panicking{m.hook(1)}
+	r := newRegistry(t, newKernel("norm", core.RMSNorm))
+	defer func() {
+		if p := recover(); p != "mine" || first.swaps != 2 || first.kernel != nil {
+			t.Errorf("panic %v, swapped %d times, kernel %v", p, first.swaps, first.kernel)
+		}
+	}()
+	report, err := core.ApplyDefaultKernels(t.Context(), m, r, "all")
+	t.Errorf("report %v, error %v", report, err)
+}
+
 func TestApplyToACompiledModelSaysSo(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	m.hook(0).fail = core.ErrCompiled

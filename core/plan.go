@@ -334,8 +334,8 @@ func (p *Plan) ops() string {
 // Apply carries the plan out, all of it or nothing. A site that holds the planned
 // kernel already stays as it is, and so does one for which no kernel was chosen, whatever it holds. One that holds
 // another than was planned, or one although the plan was of none there, by "none", an exclusion, Except or Repeat, is an
-// error that wraps ErrConflict and names it.
-func (p *Plan) Apply() (*Report, error) {
+// error that wraps ErrConflict and names it. A panic of a hook goes on once the sites are as they were.
+func (p *Plan) Apply() (_ *Report, err error) {
 	sites := make([]Site, len(p.Actions))
 	for i, a := range p.Actions {
 		sites[i] = a.Site
@@ -343,32 +343,35 @@ func (p *Plan) Apply() (*Report, error) {
 	if err := checkSites(sites); err != nil {
 		return nil, err
 	}
-	report := &Report{}
+	report, whole := &Report{}, false
+	defer func() {
+		if !whole {
+			err = errors.Join(err, report.Restore())
+		}
+	}()
 	for _, a := range p.Actions {
 		old := a.Site.Hook.Kernel()
 		switch {
 		case a.CoveredBy != "":
 		case a.Kernel == nil && old != nil && (a.off || slices.Contains(p.not, old.Info().Name)):
-			err := fmt.Errorf("core: site %s: %w: it holds %s, and none was planned there (%s); restore the first report before",
-				a.Site.Path, ErrConflict, old.Info().Name, a.Reason)
-			return nil, errors.Join(err, report.Restore())
+			return nil, fmt.Errorf("core: site %s: %w: it holds %s, and none was planned there (%s); "+
+				"restore the first report before", a.Site.Path, ErrConflict, old.Info().Name, a.Reason)
 		case a.Kernel == nil && old != nil:
 			a.Kernel, a.Reason = old, "in place already"
 		case a.Kernel != nil && old == a.Kernel:
 			a.Reason = "in place already"
 		case a.Kernel != nil && old != nil:
-			err := fmt.Errorf("core: site %s: %w: it holds %s, and %s was planned; restore the first report before",
+			return nil, fmt.Errorf("core: site %s: %w: it holds %s, and %s was planned; restore the first report before",
 				a.Site.Path, ErrConflict, old.Info().Name, a.Kernel.Info().Name)
-			return nil, errors.Join(err, report.Restore())
 		case a.Kernel != nil:
 			if err := a.Site.Hook.Swap(a.Kernel); err != nil {
-				err = fmt.Errorf("core: put %s on %s: %w", a.Kernel.Info().Name, a.Site.Path, err)
-				return nil, errors.Join(err, report.Restore())
+				return nil, fmt.Errorf("core: put %s on %s: %w", a.Kernel.Info().Name, a.Site.Path, err)
 			}
 			report.swapped = append(report.swapped, a.Site)
 		}
 		report.Actions = append(report.Actions, a)
 	}
+	whole = true
 	return report, nil
 }
 
