@@ -26,7 +26,10 @@ import (
 //
 // Close the registry to end the plugins.
 func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry, error) {
-	if open == nil {
+	switch {
+	case ctx == nil:
+		return nil, errors.New("core: scan for kernels: there is no context: pass context.Background()")
+	case open == nil:
 		return nil, errors.New("core: scan for kernels: there is no opener: pass transport.Open")
 	}
 	var paths []string
@@ -74,6 +77,8 @@ func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInO
 		return errors.New("core: built-in plugins: there is no registry to add them to: pass one of ScanAllKernels or NewRegistry")
 	case r.closed:
 		return errClosed
+	case ctx == nil:
+		return errors.New("core: built-in plugins: there is no context: pass context.Background()")
 	case open == nil:
 		return errors.New("core: built-in plugins: there is no opener: pass transport.OpenBuiltIn")
 	}

@@ -207,6 +207,17 @@ func TestScanOfAMissingFolderIsAnError(t *testing.T) {
 	wantErrorIs(t, err, os.ErrNotExist)
 }
 
+func TestAScanWithoutAContextIsAnError(t *testing.T) {
+	var none context.Context
+	_, err := core.ScanAllKernels(none, []string{writePlugins(t, map[string]string{"a": "norm"})}, new(fakeOpener).open)
+	builtIn := core.NewRegistry().AddBuiltIn(none, []string{"rope"}, noBuiltIn)
+	for _, err := range []error{err, builtIn} {
+		if err == nil || !strings.Contains(err.Error(), "there is no context") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 func TestCancelledScanClosesWhatItOpened(t *testing.T) {
 	dir := writePlugins(t, map[string]string{"a": "norm"})
 	ctx, cancel := context.WithCancel(t.Context())
