@@ -91,23 +91,33 @@ func Run(t *testing.T, k core.Kernel, cases []Case) {
 // The facts' sizes are kept, except that of large weights it takes a part: fewer experts
 // of moe_experts, a smaller vocabulary of linear_cross_entropy, but at least two. It needs
 // about ten times the memory of the weights that are left. Errors wrap
-// core.ErrWrongResult and give the numbers, or core.ErrNotSupported.
-func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
-	op := k.Info().Op
+// core.ErrWrongResult and give the numbers, or core.ErrNotSupported. A panic of the kernel is an
+// error of the first kind, unless a goroutine of its own panics.
+func Verify(ctx context.Context, k core.Kernel, f core.Facts) (err error) {
+	info := k.Info()
+	defer func() {
+		if p := recover(); p != nil {
+			if other, ok := p.(interface{ Cause() any }); ok { // of core/vector, with the stack of another goroutine
+				p = other.Cause()
+			}
+			err = fmt.Errorf("kerneltest: %s with %v: %w: it panics: %v", info.Name, f, core.ErrWrongResult, p)
+		}
+	}()
 	if err := k.Supports(f); err != nil {
 		return err
 	}
 	u := opdef.Use{Facts: f, Tokens: 3}
-	if change := ops.Of(op).Verify; change != nil {
+	if change := ops.Of(info.Op).Verify; change != nil {
 		change(&u)
 	}
-	c := Case{Name: "verify", Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit, Seed: 1}
+	c := Case{Name: "verify", Op: info.Op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit,
+		Seed: 1}
 	r := result(ctx, k, c, nil)
 	if r.Status == Skipped { // the facts with fewer experts, or another question about the same
-		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, c.Facts, r.Reason, core.ErrNotSupported)
+		return fmt.Errorf("kerneltest: %s with %v: %s: %w", info.Name, c.Facts, r.Reason, core.ErrNotSupported)
 	}
 	if err := r.Err(); err != nil {
-		return fmt.Errorf("kerneltest: %s with %v: %w", k.Info().Name, c.Facts, err)
+		return fmt.Errorf("kerneltest: %s with %v: %w", info.Name, c.Facts, err)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package kerneltest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -58,6 +60,24 @@ func TestAPlanRefusesALinkedKernelThatIsWrong(t *testing.T) {
 				t.Errorf("by name: error %v", err)
 			}
 		})
+	}
+}
+
+// elsewhere is the panic of another goroutine, as package vector passes it on.
+type elsewhere struct{ cause any }
+
+func (e elsewhere) Cause() any { return e.cause }
+
+// TestAPanicIsAWrongResult names the kernel and the case, and ends nothing.
+func TestAPanicIsAWrongResult(t *testing.T) {
+	f := facts[core.RMSNorm]
+	for _, value := range []any{"mine", elsewhere{"mine"}} {
+		k := kerneltest.Verified(faulty{reference.Single(core.RMSNorm), func(runFunc, *core.Call) error { panic(value) }})
+		err := k.(core.Verifier).Verify(t.Context(), f)
+		want := fmt.Sprintf("%s with %v: %v: it panics: mine", k.Info().Name, f, core.ErrWrongResult)
+		if !errors.Is(err, core.ErrWrongResult) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v: error %v, want one that ends in %q", value, err, want)
+		}
 	}
 }
 
