@@ -106,10 +106,15 @@ var ErrNonFinite = errors.New("not a finite number")
 // ErrClosed is wrapped by the error of an engine or an evaluator that is used after its Close.
 var ErrClosed = errors.New("closed")
 
+var errNoModel = errors.New("trainer: there is no model: pass one of models.Load, not nil")
+
 var errRepatch = errors.New("trainer: Engine.Repatch has failed and left the engine without graphs: close it, and make another")
 
 // NewEngine compiles the model's graph, with the kernels that its sites hold.
 func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, error) {
+	if m == nil {
+		return nil, errNoModel
+	}
 	cfg.Accumulate = max(cfg.Accumulate, 1)
 	if cfg.UpdateInBackward && cfg.Accumulate > 1 {
 		return nil, fmt.Errorf("trainer: %w", errSums)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
@@ -100,6 +101,26 @@ func TestABatchThatLacksSomethingIsNoStep(t *testing.T) {
 			_, _, err := e.Evaluate(t.Context(), func(yield func(data.Batch) bool) { yield(b) })
 			if err == nil || !strings.Contains(err.Error(), "data: ") {
 				t.Errorf("%s: an evaluation gives %v", name, err)
+			}
+		}
+	}
+}
+
+func TestAnEngineOfNothingSaysWhatIsMissing(t *testing.T) {
+	m, _ := engine(t, 2, 1)
+	for name, c := range map[string]struct {
+		model *models.Model
+		mem   core.Memory
+		want  string
+	}{
+		"no model":  {nil, autograd.Heap{}, "there is no model: pass one of models.Load"},
+		"no memory": {m, nil, "there is no memory for a graph: pass one of transport.NewMemory"},
+	} {
+		_, err := trainer.NewEngine(c.model, c.mem, trainer.EngineConfig{Batch: 2, Seq: 17, Optim: optim.DefaultConfig()})
+		_, eval := trainer.NewEvaluator(c.model, c.mem, 2, 17, 17, nil)
+		for _, err := range []error{err, eval} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: error %v", name, err)
 			}
 		}
 	}

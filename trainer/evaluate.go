@@ -47,6 +47,9 @@ func NewPredictor(m *models.Model, mem core.Memory, batch, seq, maxPosition int,
 
 // newEvaluator makes the graph of e for the longest rows.
 func newEvaluator(m *models.Model, mem core.Memory, cfg EngineConfig, e *Evaluator) (_ *Evaluator, err error) {
+	if m == nil {
+		return nil, errNoModel
+	}
 	e.model = m
 	e.graphs, err = newGraphs(cfg.Seq, cfg.Lengths, func(seq int, within *autograd.Program) (*graph, error) {
 		c, err := nn.NewContext(mem, cfg.Batch, seq, cfg.positions(seq))

@@ -59,6 +59,9 @@ func Shape(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
 
 // ReadConfig reads the file that makes a folder a model folder.
 func ReadConfig(dir string) ([]byte, error) {
+	if dir == "" {
+		return nil, errors.New("the name of the model's folder is empty; name a Hugging Face model folder")
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,6 +86,9 @@ const configFile = "config.json"
 // load compares the files with their checksums while it reads them. What these find is the
 // cause of anything else.
 func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, error) {
+	if mem == nil {
+		return nil, fmt.Errorf("models: %w", nn.NewBuilder(nil).Err())
+	}
 	if !weights {
 		return o.read(dir, mem, false)
 	}

@@ -210,6 +210,21 @@ func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
 	}
 }
 
+func TestALoadOfNothingSaysWhatIsMissing(t *testing.T) {
+	if _, err := models.Load("", autograd.Heap{}); err == nil || !strings.Contains(err.Error(), "folder is empty; name a Hugging Face") {
+		t.Errorf("no folder: error %v", err)
+	}
+	dir := folder(t, family("llama"), nil)
+	for name, load := range map[string]func(string, core.Memory, models.LoadOptions) (*models.Model, error){
+		"all": models.LoadWith, "shape": models.Shape,
+	} {
+		_, err := load(dir, nil, models.LoadOptions{})
+		if err == nil || !strings.Contains(err.Error(), "there is no memory for parameters: pass one of transport.NewMemory") {
+			t.Errorf("%s without a memory: error %v", name, err)
+		}
+	}
+}
+
 func TestAConfigurationFarLargerThanItsFilesIsRefusedAtOnce(t *testing.T) {
 	const billion, apart, many = 1_000_000_000, " bytes or more, as float32, but the files hold ", " tensors or more, as float32, but the files hold "
 	// The least of everything: all that such a model has many of is layers.

@@ -107,6 +107,9 @@ const MaxTokens = 1 << 28
 // NewContext starts a graph for B rows of S positions, none at or above maxPosition,
 // with its own batch in mem.
 func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
+	if mem == nil {
+		return nil, noMemory("a graph")
+	}
 	if b < 1 || s < 1 || b > MaxTokens/s {
 		return nil, fmt.Errorf("nn: a batch of %d rows of %d tokens; both must be positive, and at most %d tokens in all", b,
 			s, MaxTokens)

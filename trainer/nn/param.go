@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -74,10 +73,14 @@ type use struct {
 func NewBuilder(mem core.Memory) *Builder {
 	b := &Builder{mem: mem, use: new(use)}
 	if mem == nil {
-		b.err = errors.New("nn: there is no memory for parameters: pass one of transport.NewMemory, " +
-			"or autograd.Heap{} for a program without plugins")
+		b.err = noMemory("parameters")
 	}
 	return b
+}
+
+func noMemory(what string) error {
+	return fmt.Errorf("nn: there is no memory for %s: pass one of transport.NewMemory, "+
+		"or autograd.Heap{} for a program without plugins", what)
 }
 
 // Err returns the first error.
