@@ -198,7 +198,8 @@ func (c *chooser) choose(ctx context.Context, site Site) (Action, error) {
 		if !named {
 			remedy = "exclude one, as in all,-" + b
 		}
-		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; %s", site.Path, site.Op, ErrConflict, a, b, remedy)
+		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s both claim it; %s", site.Path, site.Op, ErrConflict,
+			a, b, remedy)
 	case len(candidates) == 1:
 		return Action{Site: site, Kernel: candidates[0]}, nil
 	case refused.Reason != "":
