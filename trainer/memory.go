@@ -92,7 +92,7 @@ func (c Config) refers() bool {
 // already, and its kernels are where the run has them.
 func (r *session) checkMemory() error {
 	j, c := r.job, r.job.Config
-	if c.Force {
+	if c.Force && j.World == nil { // other ranks may not be forced
 		return nil
 	}
 	run := c.Forecast(rowsIn(j.Eval) > 0, r.sum.Report.Processes())
@@ -115,5 +115,9 @@ func (r *session) checkMemory() error {
 	if n := int64(j.World.Size()); c.Ranks.Reduce.Shard {
 		need -= c.OptimConfig().Bytes(forecast.Params(j.Model)) * (n - 1) / n
 	}
-	return agree(j.World, enough(need, free, f.Weights()))
+	err = enough(need, free, f.Weights())
+	if c.Force {
+		err = nil
+	}
+	return agree(j.World, err)
 }

@@ -91,6 +91,11 @@ func (j *Job) placeAlike(ctx context.Context, plan *core.Plan, reg *core.Registr
 	return plan, agree(j.World, err)
 }
 
+// ownOfRank are the fields of a Config that ranks may differ in: none changes a number, or when ranks have to meet. The
+// other fields of free do: by the checkpoints and the metric each rank knows when to evaluate, write, save and stop, and by
+// whether kernels are compared, if a step is done again.
+var ownOfRank = []string{"model", "out", "threads", "strict", "gradient_checkpointing", "checkpoint_parts"}
+
 // checkRanks is an error unless all ranks train the same on the same.
 func (r *session) checkRanks() error {
 	w, j := r.job.World, r.job
@@ -98,12 +103,10 @@ func (r *session) checkRanks() error {
 		return nil
 	}
 	config := flatten(j.Config)
-	for name := range config {
-		if slices.Contains(free, name) {
-			delete(config, name)
-		}
+	for _, name := range ownOfRank {
+		delete(config, name)
 	}
-	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Config.Checkpoints, j.Config.Ranks, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
+	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Config.Ranks, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
 		r.state.Model, r.state.Data, r.state.Step))
 }
 

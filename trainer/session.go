@@ -108,10 +108,12 @@ func (r *session) restore(from *Resume) error {
 	r.state.NoBetter = was.NoBetter
 	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
-	if same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)) {
+	// The first rank saves, and all take part in it, wherever the others would.
+	own, err := r.anybody(r.leads() && same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)))
+	if own {
 		r.saved = was.Step
 	}
-	return nil
+	return err
 }
 
 // finish saves the model.

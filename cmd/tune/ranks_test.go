@@ -59,6 +59,16 @@ func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// pair runs tune as two ranks that have flags of their own.
+func (l launcher) pair(t *testing.T, first, second []string) (string, error) {
+	t.Helper()
+	cmd := l.command(t, 2, first...)
+	cmd.Args[len(l.args)+1] = "1"
+	cmd.Args = slices.Concat(cmd.Args, []string{":", "-n", "1"}, l.command(t, 1, second...).Args)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // sessionDir is for what Open MPI keeps of a run. In a folder of all runs, where it keeps that otherwise, one fails
 // that makes a folder while another does. Its name is short, as sockets lie in it.
 func sessionDir(t *testing.T) string {
@@ -199,6 +209,22 @@ func TestRanksResumeAsAnyNumber(t *testing.T) {
 	}
 }
 
+// TestRanksResumeIntoFoldersOfTheirOwn: only the first saves, and so only its folder says what is saved already.
+func TestRanksResumeIntoFoldersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	l, dir := launchers(t)[0], t.TempDir()
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--schedule", "constant",
+		"--save-every", "2", "--shard-optimizer", "--rank-timeout", "20s")
+	out := []string{"--out", filepath.Join(dir, "out")}
+	l.steps(t, 2, slices.Concat(flags, []string{"--steps", "2"}, out)...)
+	flags = append(flags, "--steps", "4", "--resume="+out[1])
+	other := []string{"--out", filepath.Join(dir, "other")}
+	text, err := l.pair(t, slices.Concat(flags, out), slices.Concat(flags, other))
+	if err != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
 // TestRanksShareTheAnswers: each rank scores some of the held-out data, and the file of the first has all of it.
 func TestRanksShareTheAnswers(t *testing.T) {
 	t.Parallel()
@@ -269,6 +295,40 @@ func TestTheCommandsOfThePageRun(t *testing.T) {
 	out := shell(first + " --seq 16 --steps 2 --kernels none")
 	if !strings.Contains(out, "4 ranks on 1 machine") || !strings.Contains(out, "saved          my-model") {
 		t.Errorf("%s prints\n%s", first, out)
+	}
+}
+
+// TestRanksThatDifferEndWithAnError starts two ranks with flags that differ: what decides when ranks meet must not.
+func TestRanksThatDifferEndWithAnError(t *testing.T) {
+	t.Parallel()
+	l := launchers(t)[0]
+	data := filepath.Join(t.TempDir(), "chat.jsonl")
+	text := strings.Repeat("{\"question\": \"1?\", \"answer\": \" 2\"}\n", 7)
+	if err := os.WriteFile(data, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	base := append(trainable(t, "llama"), "--eval-data", data, "--template", "default", "--kernels", "none",
+		"--batch", "1", "--grad-accum", "2", "--steps", "2", "--no-packing", "--out")
+	const differ = "their flags, models or data differ"
+	for _, tt := range []struct{ name, first, second, want string }{
+		{"metric", "--metric token_accuracy", "", differ},
+		{"answers", "--metric rouge_l --max-new-tokens 2", "--metric rouge_l --max-new-tokens 3", differ},
+		{"best", "--metric token_accuracy --best-metric token_accuracy", "--metric token_accuracy", differ},
+		{"checkpoints", "--early-stopping 1", "", differ},
+		{"comparisons", "--check-every 0", "", differ},
+		{"force", "--force", "", ""},
+		{"what changes nothing", "--threads 2 --gradient-checkpointing --strict", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			first := slices.Concat(base, []string{filepath.Join(dir, "first")}, strings.Fields(tt.first))
+			second := slices.Concat(base, []string{filepath.Join(dir, "second")}, strings.Fields(tt.second))
+			out, err := l.pair(t, first, second)
+			if (err == nil) != (tt.want == "") || !strings.Contains(out, tt.want) || strings.Contains(out, "panic") {
+				t.Errorf("%v, want %q:\n%s", err, tt.want, out)
+			}
+		})
 	}
 }
 

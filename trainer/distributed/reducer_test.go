@@ -30,6 +30,16 @@ func TestExchangeGivesAllMessagesInOrder(t *testing.T) {
 	}
 }
 
+func TestRanksThatAreNotAtTheSamePointAreNamed(t *testing.T) {
+	ranks(t, []string{"a", "b"}, func(w *World) error {
+		_, err := w.Exchange([]string{"a loss", "an answer"}[w.rank], make([]byte, 1000*w.rank))
+		if err == nil || !strings.Contains(err.Error(), "rank 0 (a) and rank 1 (b) are not at the same point of the run") {
+			return fmt.Errorf("error %v", err)
+		}
+		return nil
+	})
+}
+
 func TestRanksThatDifferAreNamed(t *testing.T) {
 	ranks(t, []string{"a", "b"}, func(w *World) error {
 		_, err := w.NewReducer([]int{10 + w.rank}, []int{0}, Float32)

@@ -1,9 +1,11 @@
 package distributed
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"slices"
 	"time"
@@ -246,17 +248,22 @@ const lastWords = 20
 // leavePatience is how long MPI may take to let this process go, once all ranks are at their end.
 const leavePatience = 10 * time.Second
 
-// short is how long a message may be that needs one collective, not two.
-const short = 248
+// A message begins with its length and a checksum of what it is. One that is short needs one collective, not two.
+const (
+	head  = 8 + 4
+	short = 244
+)
 
-// Exchange gives every rank what each of them has, in their order. What is said of it is for errors.
+// Exchange gives every rank what each of them has, in their order. What is said of it is for errors. That another rank
+// exchanges something else is one.
 func (w *World) Exchange(what string, mine []byte) ([][]byte, error) {
 	if w == nil {
 		return [][]byte{mine}, nil
 	}
-	x := &exchange{world: w, mine: mine, slot: make([]byte, 8+short), slots: make([]byte, w.size*(8+short))}
+	x := &exchange{world: w, mine: mine, slot: make([]byte, head+short), slots: make([]byte, w.size*(head+short))}
 	binary.LittleEndian.PutUint64(x.slot, uint64(len(mine)))
-	copy(x.slot[8:], mine)
+	binary.LittleEndian.PutUint32(x.slot[8:], crc32.ChecksumIEEE([]byte(what)))
+	copy(x.slot[head:], mine)
 	err := w.wait(what, x.advance)
 	return x.all, err
 }
@@ -274,7 +281,7 @@ type exchange struct {
 
 func (x *exchange) advance() (bool, error) {
 	if x.pending == nil {
-		return false, x.start(x.slot, x.slots, slices.Repeat([]int{8 + short}, x.world.size))
+		return false, x.start(x.slot, x.slots, slices.Repeat([]int{head + short}, x.world.size))
 	}
 	if done, err := x.pending.finished(); !done || err != nil {
 		return false, err
@@ -288,9 +295,13 @@ func (x *exchange) advance() (bool, error) {
 	lengths, most, sum := make([]int, x.world.size), 0, 0
 	for i := range lengths {
 		slot := x.parts.of(x.slots, i)
+		if !bytes.Equal(slot[8:head], x.parts.of(x.slots, 0)[8:head]) {
+			return false, fmt.Errorf("%s and %s are not at the same point of the run: start all ranks with the same program, "+
+				"flags, plugins and files", x.world.Name(0), x.world.Name(i))
+		}
 		lengths[i] = int(binary.LittleEndian.Uint64(slot))
 		most, sum = max(most, lengths[i]), sum+lengths[i]
-		x.all = append(x.all, slot[8:8+min(lengths[i], short)])
+		x.all = append(x.all, slot[head:head+min(lengths[i], short)])
 	}
 	if most <= short {
 		return true, nil
