@@ -18,14 +18,14 @@ import (
 // Options say what is written.
 type Options struct {
 	Model string // the folder
-	Type  string // of the matrices; empty for that of the embedding in the folder, so that nothing is lost
+	Type  string // of the matrices; empty for each as it is in the folder, so that nothing is lost
 	Out   string // the file, which must not exist
 }
 
 // Result is what has been written.
 type Result struct {
 	Arch    string // what llama.cpp calls the architecture
-	Type    string
+	Type    string // of most matrices
 	Tensors int
 	Bytes   int
 	Float16 []string // matrices whose rows are no whole blocks, and which are float16 therefore
@@ -66,14 +66,20 @@ func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dtype, _, _ := set.Lookup("model.embed_tokens.weight")
-	as := typeOf(dtype)
+	var as Type
 	if o.Type != "" {
 		if as, err = ParseType(o.Type); err != nil {
 			return nil, err
 		}
 	}
-	out, r := new(file), &Result{Arch: f.arch, Type: as.name}
+	out := new(file)
+	if err := f.matrices(out, m, set, as); err != nil {
+		return nil, err
+	}
+	if o.Type == "" {
+		as = out.usual()
+	}
+	r := &Result{Arch: f.arch, Type: as.name}
 	out.set("general.architecture", f.arch)
 	out.set("general.type", "model")
 	out.set("general.name", nameOf(o.Model))
@@ -104,9 +110,6 @@ func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 		return nil, err
 	}
 	r.Notes = append(r.Notes, notes...)
-	if err := f.matrices(out, m, set, as); err != nil {
-		return nil, err
-	}
 	for _, t := range out.tensors {
 		if len(t.shape) > 1 && as.block > 1 && t.as.id == f16.id {
 			r.Float16 = append(r.Float16, t.name)

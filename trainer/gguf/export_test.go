@@ -1,6 +1,7 @@
 package gguf_test
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"path/filepath"
@@ -150,31 +151,22 @@ func TestPackedExpertsAreTakenApart(t *testing.T) {
 	}
 }
 
+// TestWithoutATypeAFileKeepsWhatTheFolderHas, whose tensors need not have one type: experts become one tensor, in a
+// type that loses nothing of any of them.
 func TestWithoutATypeAFileKeepsWhatTheFolderHas(t *testing.T) {
-	dir := small(t, "qwen3", nil)
-	weights, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var halves []checkpoint.Named
-	for _, name := range weights.Names() {
-		v, err := weights.Tensor(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		half := core.NewTensor(core.BFloat16, v.Shape...)
-		half.Store(v.Float32s(), 0)
-		halves = append(halves, checkpoint.Named{Name: name, Tensor: half})
-	}
-	weights.Close()
-	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), halves, nil); err != nil {
-		t.Fatal(err)
-	}
+	dir := small(t, "qwen3_moe", map[string]any{"mlp_only_layers": []int{}})
+	const experts = "model.layers.1.mlp.experts."
+	mixed := map[string]core.DType{"model.embed_tokens.weight": core.Float16, "lm_head.weight": core.Float32,
+		experts + "2.up_proj.weight": core.Float16, experts + "0.down_proj.weight": core.Float32}
+	narrow(t, dir, func(name string) core.DType { return cmp.Or(mixed[name], core.BFloat16) })
 	f := readFile(t, export(t, dir, ""))
-	if got := f.tensors["blk.0.attn_q.weight"].kind; got != 30 {
-		t.Errorf("a folder in bfloat16 becomes type %d", got)
+	for name, kind := range map[string]uint32{"token_embd.weight": 1, "output.weight": 0, "blk.0.attn_q.weight": 30,
+		"blk.1.ffn_up_exps.weight": 0, "blk.1.ffn_down_exps.weight": 0, "blk.0.ffn_up_exps.weight": 30} {
+		if got := f.tensors[name].kind; got != kind {
+			t.Errorf("%s has type %d, want %d", name, got, kind)
+		}
 	}
-	if f.keys["general.file_type"] != uint32(32) || f.keys["general.architecture"] != "qwen3" {
+	if f.keys["general.file_type"] != uint32(32) || f.keys["general.architecture"] != "qwen3moe" {
 		t.Errorf("keys %v, %v", f.keys["general.file_type"], f.keys["general.architecture"])
 	}
 }
@@ -288,7 +280,7 @@ func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 
 func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 	dir := small(t, "qwen3", nil)
-	rewrite(t, dir, func(v checkpoint.Named) {
+	rewrite(t, dir, func(v *checkpoint.Named) {
 		if strings.HasSuffix(v.Name, "1.mlp.up_proj.weight") {
 			v.Tensor.Float32s()[5] = -70000
 		}

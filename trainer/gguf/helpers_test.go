@@ -117,7 +117,7 @@ func small(t *testing.T, family string, change map[string]any) string {
 }
 
 // rewrite changes the weights of a folder.
-func rewrite(t *testing.T, dir string, change func(v checkpoint.Named)) {
+func rewrite(t *testing.T, dir string, change func(v *checkpoint.Named)) {
 	t.Helper()
 	weights, err := checkpoint.OpenDir(dir)
 	if err != nil {
@@ -130,12 +130,22 @@ func rewrite(t *testing.T, dir string, change func(v checkpoint.Named)) {
 			t.Fatal(err)
 		}
 		named = append(named, checkpoint.Named{Name: name, Tensor: v})
-		change(named[len(named)-1])
+		change(&named[len(named)-1])
 	}
 	weights.Close()
 	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// narrow rounds the weights of a folder to the types that their names have.
+func narrow(t *testing.T, dir string, as func(name string) core.DType) {
+	t.Helper()
+	rewrite(t, dir, func(v *checkpoint.Named) {
+		rounded := core.NewTensor(as(v.Name), v.Tensor.Shape...)
+		rounded.Store(v.Tensor.Float32s(), 0)
+		v.Tensor = rounded
+	})
 }
 
 // vary makes norms, which begin alike, differ from one another, and biases from zero. The last norm of an MLP whose

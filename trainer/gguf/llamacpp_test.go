@@ -282,7 +282,7 @@ func TestLlamaCppChoosesExpertsOfGroups(t *testing.T) {
 		"deepseek_v3": latent("n_group", 4, "topk_group", 2, "initializer_range", 0.6)} {
 		t.Run(name, func(t *testing.T) {
 			dir := small(t, name, change)
-			rewrite(t, dir, func(v checkpoint.Named) {
+			rewrite(t, dir, func(v *checkpoint.Named) {
 				if strings.HasSuffix(v.Name, "e_score_correction_bias") {
 					for i, x := range v.Tensor.Float32s() {
 						v.Tensor.Float32s()[i] = float32(math.Abs(float64(x)))

@@ -90,7 +90,7 @@ func (f family) partsOf(m *models.Model, e nn.Entry) ([]part, error) {
 }
 
 // matrices adds the tensors of the model, whose numbers come from files; matrices are stored as the
-// type says, and vectors and routers as float32, as llama.cpp asks for.
+// type says, or as they are without one, and vectors and routers as float32, as llama.cpp asks for.
 func (f family) matrices(out *file, m *models.Model, files source, as Type) error {
 	all := map[string][]part{} // by the name in the file
 	var names []string
@@ -117,7 +117,11 @@ func (f family) matrices(out *file, m *models.Model, files source, as Type) erro
 		if strings.HasSuffix(name, "_exps.weight") && len(shape) == 2 { // an expert's
 			shape = slices.Concat([]int{len(parts)}, shape)
 		}
-		t := &tensor{name: name, shape: shape, as: stored(name, shape, as)}
+		own := as
+		if as.name == "" {
+			own = lossless(files, parts)
+		}
+		t := &tensor{name: name, shape: shape, as: stored(name, shape, own)}
 		more := float32(0) // in the file, norms are of all of what multiplies
 		if len(shape) == 1 && strings.HasSuffix(name, "norm.weight") {
 			more = float32(m.Decoder.Config().NormOffset)
@@ -141,6 +145,28 @@ func (f family) matrices(out *file, m *models.Model, files source, as Type) erro
 		out.tensors = append(out.tensors, t)
 	}
 	return nil
+}
+
+// lossless returns the type that holds all numbers of a tensor's parts.
+func lossless(files source, parts []part) Type {
+	first, _, _ := files.Lookup(parts[0].of)
+	for _, p := range parts {
+		if dtype, _, _ := files.Lookup(p.of); dtype != first { // neither half precision holds the other
+			return f32
+		}
+	}
+	return typeOf(first)
+}
+
+// usual returns the type of most matrices.
+func (f *file) usual() Type {
+	count := map[uint32]int{}
+	for _, t := range f.tensors {
+		if len(t.shape) > 1 {
+			count[t.as.id]++
+		}
+	}
+	return slices.MaxFunc(types, func(a, b Type) int { return count[a.id] - count[b.id] })
 }
 
 // raised returns a vector with a number added to each element, in float32.
