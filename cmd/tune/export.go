@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed98097648/tune/internal/amount"
@@ -40,7 +41,7 @@ func (a *app) exportCommand() *Command {
 	f.StringVar(&o.Type, "type", "", "how matrices are stored: "+strings.Join(gguf.TypeNames(),
 		", ")+"; default: as in the folder")
 	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of a LoRA adapter, which is written in place of the model")
-	f.StringVar(&modelfile, "modelfile", "", "write a Modelfile for Ollama to this `FILE`, too")
+	f.StringVar(&modelfile, "modelfile", "", "write a Modelfile for Ollama to this `FILE`, too, which must not exist")
 	return c.finish(func(_ context.Context, _ []string) (err error) {
 		for _, needed := range []string{"model", "gguf"} {
 			if c.Flags.Lookup(needed).Value.String() == "" {
@@ -55,8 +56,29 @@ func (a *app) exportCommand() *Command {
 		if adapter != "" && modelfile != "" {
 			return c.usagef("--modelfile is for a model: add the line ADAPTER ./FILE to that of the adapter's model")
 		}
+		if err := checkModelfile(c, modelfile, o.Out); err != nil {
+			return err
+		}
 		return a.export(o, adapter, modelfile)
 	})
+}
+
+// checkModelfile refuses one that could not be written, or not without losing a file, before anything is exported.
+func checkModelfile(c *Command, file, model string) error {
+	if file == "" {
+		return nil
+	}
+	if filepath.Clean(file) == filepath.Clean(model) {
+		return c.usagef("--gguf and --modelfile would both write %s: name another file for one of them", file)
+	}
+	err := checkpoint.Vacant(file)
+	if err == nil {
+		err = checkWritable(file)
+	}
+	if err != nil {
+		return fmt.Errorf("--modelfile: %w", err)
+	}
+	return nil
 }
 
 func (a *app) export(o gguf.Options, adapter, modelfile string) (err error) {

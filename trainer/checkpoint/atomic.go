@@ -28,6 +28,18 @@ func WriteFileAtomic(path string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
+// Vacant refuses a file that is there: it may be hours of somebody's work.
+func Vacant(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s exists: choose another name, or remove it", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
 // WriteAtomic is WriteFileAtomic of what fill writes.
 func WriteAtomic(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 	if err := replaceFile(path, perm, fill); err != nil {

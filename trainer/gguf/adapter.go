@@ -17,8 +17,11 @@ import (
 // ExportAdapter writes the LoRA adapter of a folder for the model of o.Model, whose own file is written
 // by Export; o.Type is f32, the default, or f16. mem holds what a model of this shape takes, and the adapter.
 func ExportAdapter(o Options, adapter string, mem core.Memory) (*Result, error) {
-	as, err := f32, vacant(o.Out)
-	if err == nil && o.Type != "" {
+	if err := checkpoint.Vacant(o.Out); err != nil {
+		return nil, fmt.Errorf("gguf: %w", err)
+	}
+	as, err := f32, error(nil)
+	if o.Type != "" {
 		as, err = ParseType(o.Type)
 	}
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -36,8 +34,8 @@ type Result struct {
 // that llama.cpp would compute otherwise is an error. mem holds what a model of its shape takes,
 // and no weights.
 func Export(o Options, mem core.Memory) (*Result, error) {
-	if err := vacant(o.Out); err != nil {
-		return nil, err
+	if err := checkpoint.Vacant(o.Out); err != nil {
+		return nil, fmt.Errorf("gguf: %w", err)
 	}
 	if err := models.Verify(o.Model, ""); err != nil {
 		return nil, err
@@ -131,18 +129,6 @@ func save(path string, out *file) (int, error) {
 			amount.Bytes(int64(free)))
 	}
 	return size, checkpoint.WriteAtomic(path, 0o644, out.writeTo)
-}
-
-// vacant refuses a file that is there: it may be hours of somebody's work.
-func vacant(path string) error {
-	_, err := os.Lstat(path)
-	switch {
-	case err == nil:
-		return fmt.Errorf("gguf: %s exists: choose another name, or remove it", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	}
-	return fmt.Errorf("gguf: %w", err)
 }
 
 // nameOf is what programs show of the model.
