@@ -108,7 +108,7 @@ func (a *app) export(o gguf.Options, adapter, modelfile string) (err error) {
 	if modelfile == "" {
 		return nil
 	}
-	text, without, err := gguf.Modelfile(o.Model, o.Out)
+	text, without, err := gguf.Modelfile(o.Model, o.Out, modelfile)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,14 @@ import (
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// Modelfile returns the text of a Modelfile of Ollama for the file of a model: how it samples, where its texts
-// end, and its chat template in the language that Ollama has for that, if it can be said there. Then the second
-// result is empty; else it says why not.
-func Modelfile(model, file string) (text, without string, err error) {
+// Modelfile returns the text of a Modelfile of Ollama, which will be at path, for the file of a model: where that is,
+// how it samples, where its texts end, and its chat template in the language that Ollama has for that, if it can be
+// said there. Then the second result is empty; else it says why not.
+func Modelfile(model, file, path string) (text, without string, err error) {
+	from, err := seenFrom(path, file)
+	if err != nil {
+		return "", "", err
+	}
 	tok, err := tokenizer.Load(model)
 	if err != nil {
 		return "", "", err
@@ -25,7 +29,7 @@ func Modelfile(model, file string) (text, without string, err error) {
 		return "", "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "FROM ./%s\n", filepath.ToSlash(filepath.Base(file)))
+	fmt.Fprintf(&b, "FROM %s\n", from)
 	fmt.Fprintf(&b, "PARAMETER temperature %g\n", d.Sampling.Temperature)
 	for _, p := range []struct {
 		name  string
@@ -58,6 +62,27 @@ func Modelfile(model, file string) (text, without string, err error) {
 		return b.String(), err.Error(), nil
 	}
 	return b.String() + "TEMPLATE \"\"\"" + form + "\"\"\"\n", "", nil
+}
+
+// seenFrom returns how a Modelfile names a file: from its own folder or, on another drive, in full. What does not
+// begin as a path would be the name of a model.
+func seenFrom(modelfile, file string) (string, error) {
+	folder, err := filepath.Abs(filepath.Dir(modelfile))
+	if err != nil {
+		return "", err
+	}
+	file, err = filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	near, err := filepath.Rel(folder, file)
+	switch {
+	case err != nil:
+		return filepath.ToSlash(file), nil
+	case filepath.IsLocal(near):
+		return "./" + filepath.ToSlash(near), nil
+	}
+	return filepath.ToSlash(near), nil
 }
 
 // What stands for the words of a conversation while its form is looked for.

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestATemplateThatAModelfileCannotSayIsLeftOut(t *testing.T) {
 }
 
 func TestAModelfileSaysHowAndUntilWhen(t *testing.T) {
-	text, without, err := Modelfile(testdata.Shared(t, "data", "tokenizers", "qwen2_5"), "out/m.gguf")
+	text, without, err := Modelfile(testdata.Shared(t, "data", "tokenizers", "qwen2_5"), "out/m.gguf", "out/Modelfile")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +53,22 @@ func TestAModelfileSaysHowAndUntilWhen(t *testing.T) {
 	for _, want := range []string{"FROM ./m.gguf\n", "PARAMETER temperature "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text has no %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestAModelfileFindsTheFile from its own folder, as Ollama looks for it there.
+func TestAModelfileFindsTheFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ modelfile, file, want string }{
+		{"Modelfile", "m.gguf", "./m.gguf"},
+		{"a/Modelfile", "a/b/m.gguf", "./b/m.gguf"},
+		{"a/Modelfile", "m.gguf", "../m.gguf"},
+		{"a/Modelfile", "b/../c/m.gguf", "../c/m.gguf"},
+		{filepath.Join(dir, "a", "Modelfile"), filepath.Join(dir, "m.gguf"), "../m.gguf"},
+	} {
+		if got, err := seenFrom(tt.modelfile, tt.file); err != nil || got != tt.want {
+			t.Errorf("%s names %s as %s, want %s, %v", tt.modelfile, tt.file, got, tt.want, err)
 		}
 	}
 }
