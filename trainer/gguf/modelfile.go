@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/generate"
@@ -57,7 +58,7 @@ func Modelfile(model, file, path string) (text, without string, err error) {
 	if before, _ := surrounding(tok); len(before) == 1 { // put before every text anyway
 		bos, _ = tok.Token(before[0])
 	}
-	form, err := newForm(t, bos)
+	form, err := lasting(t, bos)
 	if err != nil {
 		return b.String(), err.Error(), nil
 	}
@@ -92,6 +93,27 @@ const (
 	markAnswer = "\uE001answer\uE001"
 	markAgain  = "\uE001again\uE001"
 )
+
+// lasting is newForm of a template that writes the same on any day.
+func lasting(t *chat.Template, bos string) (string, error) {
+	var forms [2]string
+	for i, now := range []time.Time{ // which have nothing in common, by whatever a template writes of them
+		time.Date(2001, time.February, 3, 4, 5, 6, 7e6, time.UTC),
+		time.Date(2010, time.November, 12, 13, 14, 15, 16e6, time.UTC),
+	} {
+		then := *t
+		then.Now = func() time.Time { return now }
+		form, err := newForm(&then, bos)
+		if err != nil {
+			return "", err
+		}
+		forms[i] = form
+	}
+	if forms[0] != forms[1] {
+		return "", errors.New("the chat template writes the date or the time, and the Modelfile would keep that of now")
+	}
+	return forms[0], nil
+}
 
 // newForm returns the chat template in Ollama's language, which is that of text/template with .Messages, of which
 // each has

@@ -20,7 +20,7 @@ func TestChatTemplatesBecomeOllamas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		form, err := newForm(tmpl, bos)
+		form, err := lasting(tmpl, bos)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -34,18 +34,28 @@ func TestChatTemplatesBecomeOllamas(t *testing.T) {
 }
 
 func TestATemplateThatAModelfileCannotSayIsLeftOut(t *testing.T) {
-	tmpl, err := chat.Parse("x", `{% for m in messages %}{{ loop.index }}{{ m.role }}: {{ m.content }}\n{% endfor %}`,
-		nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if form, err := newForm(tmpl, ""); err == nil {
-		t.Errorf("it became %q", form)
+	const turns = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" +
+		"{% if add_generation_prompt %}assistant: {% endif %}"
+	for _, tt := range []struct{ source, why string }{
+		{turns, ""},
+		{"{% for m in messages %}{{ loop.index }}{{ m.role }}: {{ m.content }}\n{% endfor %}", "one turn after the other"},
+		{"Today is a {{ strftime_now('%A') }}.\n" + turns, "the date or the time"},
+		{"It is {{ strftime_now('%I %p') }}.\n" + turns, "the date or the time"},
+	} {
+		tmpl, err := chat.Parse("x", tt.source, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form, err := lasting(tmpl, "")
+		if (err == nil) != (tt.why == "") || err != nil && !strings.Contains(err.Error(), tt.why) {
+			t.Errorf("%q became %q, %v, want an error with %q", tt.source, form, err, tt.why)
+		}
 	}
 }
 
 func TestAModelfileSaysHowAndUntilWhen(t *testing.T) {
-	text, without, err := Modelfile(testdata.Shared(t, "data", "tokenizers", "qwen2_5"), "out/m.gguf", "out/Modelfile")
+	model := testdata.Shared(t, "data", "tokenizers", "qwen2_5")
+	text, without, err := Modelfile(model, "out/m.gguf", "out/Modelfile")
 	if err != nil {
 		t.Fatal(err)
 	}
