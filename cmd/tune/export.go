@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -115,7 +116,11 @@ func (a *app) export(o gguf.Options, adapter, modelfile string) (err error) {
 	if without != "" {
 		a.note("the Modelfile has no TEMPLATE, and Ollama may not know the one in the file: %s", without)
 	}
-	if err := checkpoint.WriteFileAtomic(modelfile, []byte(text), 0o644); err != nil {
+	err = checkpoint.WriteNew(modelfile, 0o644, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "saved %s: ollama create NAME -f %[1]s\n", modelfile)

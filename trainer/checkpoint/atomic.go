@@ -40,17 +40,37 @@ func Vacant(path string) error {
 	return err
 }
 
-// WriteAtomic is WriteFileAtomic of what fill writes.
-func WriteAtomic(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	if err := replaceFile(path, perm, fill); err != nil {
+// WriteNew is WriteFileAtomic of what fill writes, for a path that has nothing: what somebody else has put there by
+// the end stays, and is an error, as Vacant has it.
+func WriteNew(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	err := writeFile(path, perm, fill, func(tmp, path string) error { return publish(tmp, path, os.Link) })
+	if err != nil {
 		return fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
 	}
 	return nil
 }
 
-// replaceFile lets fill write a temporary file beside path, brings it to the disk and
-// renames it to path.
+// publish gives a file its name, unless something has that. A link never replaces anything, which a rename does where
+// there are no links, if the other comes just after the look.
+func publish(tmp, path string, link func(tmp, path string) error) error {
+	if link(tmp, path) == nil {
+		_ = patient.Remove(tmp) // the file has its name, and at worst another
+		return nil
+	}
+	if err := Vacant(path); err != nil {
+		return err
+	}
+	return patient.Rename(tmp, path)
+}
+
+// replaceFile writes path anew, as a whole.
 func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	return writeFile(path, perm, fill, patient.Rename)
+}
+
+// writeFile lets fill write a temporary file beside path, brings it to the disk and lets
+// name give it the name path.
+func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error, name func(tmp, path string) error) error {
 	tmp := unusedName(path, partial)
 	// Not os.CreateTemp: its files are private, whatever the user's umask says.
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -65,7 +85,7 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 		err = closeErr
 	}
 	if err == nil {
-		err = patient.Rename(tmp, path)
+		err = name(tmp, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))

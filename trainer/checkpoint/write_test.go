@@ -194,3 +194,36 @@ func TestWriteFileAtomic(t *testing.T) {
 		t.Errorf("left over: %q", names)
 	}
 }
+
+// TestWriteNewReplacesNothing that comes while it writes, where files can have two names and where they cannot.
+func TestWriteNewReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.gguf")
+	write := func(text string, meanwhile func() error) error {
+		return WriteNew(path, 0o600, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return errors.Join(err, meanwhile())
+		})
+	}
+	err := write("second", func() error { return write("first", func() error { return nil }) })
+	if err == nil || !strings.Contains(err.Error(), "m.gguf exists: choose another name, or remove it") {
+		t.Errorf("error %v", err)
+	}
+	tmp := filepath.Join(dir, "tmp")
+	if err := os.WriteFile(tmp, []byte("third"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	noLinks := func(string, string) error { return errors.ErrUnsupported }
+	if err := publish(tmp, path, noLinks); err == nil {
+		t.Error("a file was replaced where there are no links")
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "first" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if err := publish(tmp, filepath.Join(dir, "new"), noLinks); err != nil {
+		t.Error(err)
+	}
+	if names := folderNames(t, dir); !slices.Equal(names, []string{"m.gguf", "new"}) {
+		t.Errorf("left over: %q", names)
+	}
+}

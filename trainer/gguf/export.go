@@ -128,7 +128,7 @@ func save(path string, out *file) (int, error) {
 		return 0, fmt.Errorf("%s takes %s, and there are %s free", path, amount.Bytes(int64(size)),
 			amount.Bytes(int64(free)))
 	}
-	return size, checkpoint.WriteAtomic(path, 0o644, out.writeTo)
+	return size, checkpoint.WriteNew(path, 0o644, out.writeTo)
 }
 
 // nameOf is what programs show of the model.
