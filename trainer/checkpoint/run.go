@@ -63,7 +63,8 @@ func stepOf(name string) (step int, ok bool) {
 	return step, ok && err == nil && step >= 0 && number == strconv.Itoa(step)
 }
 
-// Steps returns the steps of the complete checkpoints in a run's folder, in rising order.
+// Steps returns the steps of the complete checkpoints in a run's folder, in rising order. A symbolic link may stand
+// for one; if it leads nowhere, that is for whoever reads it, who would go back before it otherwise.
 func Steps(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -71,12 +72,20 @@ func Steps(dir string) ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		if step, ok := stepOf(e.Name()); ok && e.IsDir() {
+		if step, ok := stepOf(e.Name()); ok && leadsToFolder(dir, e) {
 			steps = append(steps, step)
 		}
 	}
 	slices.Sort(steps)
 	return steps, nil
+}
+
+func leadsToFolder(dir string, e fs.DirEntry) bool {
+	if e.Type() != fs.ModeSymlink {
+		return e.IsDir()
+	}
+	info, err := os.Stat(filepath.Join(dir, e.Name()))
+	return err != nil || info.IsDir()
 }
 
 // Finish starts the final model. Its files take their names in the run's folder when it

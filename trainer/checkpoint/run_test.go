@@ -55,6 +55,31 @@ func TestOnlyCheckpointsAreSteps(t *testing.T) {
 	}
 }
 
+// TestALinkIsACheckpoint, as of a run whose checkpoints were moved to another disk, and what it leads to stays.
+func TestALinkIsACheckpoint(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	write1(t, filepath.Join(dir, "checkpoint-5", "file"), "")
+	write1(t, filepath.Join(other, "folder", "file"), "")
+	for name, to := range map[string]string{"checkpoint-4": "folder", "checkpoint-6": "folder",
+		"checkpoint-7": "folder/file", "checkpoint-8": "absent"} {
+		if err := os.Symlink(filepath.Join(other, to), filepath.Join(dir, name)); err != nil {
+			t.Skip("symbolic links take a privilege here: ", err)
+		}
+	}
+	if got, err := Steps(dir); err != nil || !slices.Equal(got, []int{4, 5, 6, 8}) {
+		t.Errorf("steps %v, %v; want 4, 5, 6 and 8", got, err)
+	}
+	if err := openRun(t, dir, false).Rotate(2); err != nil {
+		t.Error(err)
+	}
+	if got, err := Steps(dir); err != nil || !slices.Equal(got, []int{6, 8}) {
+		t.Errorf("steps %v, %v; want 6 and 8", got, err)
+	}
+	if got := folderNames(t, filepath.Join(other, "folder")); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("the folder that a link led to has %q", got)
+	}
+}
+
 func TestRotateKeepsTheNewestAndTheExceptions(t *testing.T) {
 	for _, tt := range []struct {
 		keep    int
