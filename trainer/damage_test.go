@@ -95,6 +95,21 @@ func TestDamageToACheckpointNamesTheFileAndAnOlderOne(t *testing.T) {
 	}
 }
 
+// TestAFolderThatIsNoCheckpointNamesAnOlderOne has the name of the newest.
+func TestAFolderThatIsNoCheckpointNamesAnOlderOne(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	run1(t, long(t, out))
+	none := checkpoint.StepDir(out, 9)
+	if err := os.Mkdir(none, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	want := none + " has no trainer_state.json: it is no checkpoint of a training run\n" +
+		checkpoint.StepDir(out, 7) + " is whole: remove " + none + " and resume again"
+	if _, err := trainer.OpenCheckpoint(out); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // TestACheckpointWithoutChecksumsIsResumed takes one as earlier programs have written it.
 func TestACheckpointWithoutChecksumsIsResumed(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")

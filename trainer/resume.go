@@ -44,7 +44,7 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
 	s, err := readWhole(dir)
-	if errors.Is(err, checkpoint.ErrDamaged) {
+	if errors.Is(err, checkpoint.ErrDamaged) || !isCheckpoint(dir) { // a folder that only has the name of one
 		err = fmt.Errorf("%w\n%s", err, older(dir))
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func readWhole(dir string) (*State, error) {
 	return s, nil
 }
 
-// older says what to do without a checkpoint that is damaged.
+// older says what to do without a checkpoint that is damaged, or is none.
 func older(dir string) string {
 	dir = filepath.Clean(dir)
 	steps, _ := checkpoint.Steps(filepath.Dir(dir))
