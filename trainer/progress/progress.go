@@ -10,6 +10,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -202,13 +203,9 @@ func Scores(all map[string]float64) (text string) {
 	return text
 }
 
-// Summary prints what a run came to.
-func (p *Printer) Summary(s *trainer.Summary) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hideBar()
-	w := p.text()
-	head := "done: " + amount.Of(s.Steps, "step")
+// head says how far a run came, and leaves the bar where it ended before.
+func (p *Printer) head(s *trainer.Summary) string {
+	head, asides := "done: "+amount.Of(s.Steps, "step"), []string(nil)
 	if s.Interrupted {
 		why := "interrupted"
 		if s.TimeUp {
@@ -218,15 +215,27 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		p.leaveBar(s.Last)
 	}
 	if s.Stopped {
-		head = fmt.Sprintf("stopped early: %d of %s, no better evaluation any more,", s.Steps, amount.Of(p.start.Steps,
-			"step"))
+		head = fmt.Sprintf("stopped early: %d of %s", s.Steps, amount.Of(p.start.Steps, "step"))
+		asides = append(asides, "no better evaluation any more")
 		p.leaveBar(s.Last)
 	}
-	c := p.start.Config
 	if before := p.start.Resumed; before > 0 {
-		head += fmt.Sprintf(", %d of them now,", s.Steps-before)
+		asides = append(asides, fmt.Sprintf("%d of them now", s.Steps-before))
 	}
-	fmt.Fprintf(w, "\n%s in %s", head, s.Elapsed.Round(100*time.Millisecond))
+	if asides == nil {
+		return head
+	}
+	return head + ", " + strings.Join(asides, ", ") + ","
+}
+
+// Summary prints what a run came to.
+func (p *Printer) Summary(s *trainer.Summary) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hideBar()
+	w := p.text()
+	c := p.start.Config
+	fmt.Fprintf(w, "\n%s in %s", p.head(s), s.Elapsed.Round(100*time.Millisecond))
 	if p.stepping > 0 {
 		fmt.Fprintf(w, ", %s tokens/s", amount.Count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
 	}

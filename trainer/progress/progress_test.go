@@ -119,6 +119,32 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 	}
 }
 
+func TestASummaryBeginsWithHowFarTheRunCame(t *testing.T) {
+	for _, tt := range []struct {
+		sum     trainer.Summary
+		resumed int
+		want    string
+	}{
+		{trainer.Summary{}, 0, "done: 5 steps in 1s"},
+		{trainer.Summary{}, 2, "done: 5 steps, 3 of them now, in 1s"},
+		{trainer.Summary{Interrupted: true}, 0, "interrupted: 5 of 6 steps in 1s"},
+		{trainer.Summary{Interrupted: true, TimeUp: true}, 2, "the time is up: 5 of 6 steps, 3 of them now, in 1s"},
+		{trainer.Summary{Stopped: true}, 0, "stopped early: 5 of 6 steps, no better evaluation any more, in 1s"},
+		{trainer.Summary{Stopped: true}, 2,
+			"stopped early: 5 of 6 steps, no better evaluation any more, 3 of them now, in 1s"},
+	} {
+		var out bytes.Buffer
+		p := progress.New(&out, &out)
+		var h trainer.Hooks
+		p.Attach(&h, progress.Text)
+		h.OnStart(trainer.Start{Model: "llama", Steps: 6, Resumed: tt.resumed})
+		tt.sum.Steps, tt.sum.Elapsed = 5, time.Second
+		if p.Summary(&tt.sum); !strings.Contains(out.String(), "\n"+tt.want+"\n") {
+			t.Errorf("got\n%s\nwant %s", &out, tt.want)
+		}
+	}
+}
+
 func TestLongRunsShowSomeSteps(t *testing.T) {
 	for _, tt := range []struct{ steps, min, max int }{{1, 1, 1}, {20, 20, 20}, {21, 11, 22}, {39, 20, 22}, {250, 18, 22},
 		{100_000, 20, 22}} {
