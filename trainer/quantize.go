@@ -81,10 +81,10 @@ func Quantize(ctx context.Context, q Quantization, mem core.Memory) (report Quan
 		return report, err
 	}
 	saved := models.Saved{ConfigFile: "config.json", WeightsFile: checkpoint.SingleFile}
-	if saved.Config, err = q.config(config, report); err != nil {
+	if saved.Weights, err = q.weights(ctx, spans); err != nil {
 		return report, err
 	}
-	if saved.Weights, err = q.weights(ctx, spans); err != nil {
+	if saved.Config, err = q.config(config, report, saved.Weights); err != nil {
 		return report, err
 	}
 	files, err := tokenizerFiles(q.Model)
@@ -251,12 +251,12 @@ func (q Quantization) weights(ctx context.Context, spans map[string]*span) (all 
 }
 
 // config adds to config.json what was done.
-func (q Quantization) config(raw []byte, report Quantized) ([]byte, error) {
+func (q Quantization) config(raw []byte, report Quantized, weights []checkpoint.Named) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("trainer: config.json: %w", err)
 	}
-	own, err := json.Marshal(models.NewQuantisation(q.Scheme.scaling(), report.Dynamic, report.Float))
+	own, err := json.Marshal(models.NewQuantisation(q.Scheme.scaling(), report.Dynamic, floats(weights)))
 	if err != nil {
 		return nil, fmt.Errorf("trainer: config.json: %w", err)
 	}
@@ -266,4 +266,21 @@ func (q Quantization) config(raw []byte, report Quantized) ([]byte, error) {
 	}
 	text, err := json.MarshalIndent(fields, "", "  ")
 	return append(text, '\n'), err
+}
+
+// floats returns all that is no int8 and that a program which knows layers by their kind could take for it: routers, too,
+// and a head that is the embedding, which has no weights of its own.
+func floats(weights []checkpoint.Named) (layers []string) {
+	own := false
+	for _, w := range weights {
+		layer, is := strings.CutSuffix(w.Name, ".weight")
+		if is && len(w.Tensor.Shape) == 2 && w.Tensor.DType != core.Int8 {
+			layers = append(layers, layer)
+		}
+		own = own || is && layer == head
+	}
+	if !own {
+		layers = append(layers, head)
+	}
+	return layers
 }

@@ -1,9 +1,11 @@
 package trainer_test
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +121,25 @@ func TestLayersCanStayFloat(t *testing.T) {
 	wantText(t, err, "unknown scheme")
 }
 
+// wantIgnored checks which layers config.json says are not int8: other programs take all linear layers for it that are
+// not listed, a head that is the embedding among them.
+func wantIgnored(t *testing.T, dir string, layers ...string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Of models.Quantisation `json:"quantization_config"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Sort(config.Of.Ignore); !slices.Equal(config.Of.Ignore, layers) {
+		t.Errorf("config.json ignores %q, want %q", config.Of.Ignore, layers)
+	}
+}
+
 // TestTheHeadCanBecomeInt8: one of its own, and one that is the embedding, which stays for the tokens that are looked up.
 func TestTheHeadCanBecomeInt8(t *testing.T) {
 	for _, folder := range []string{"stories260K", "stories260K-untied"} {
@@ -129,6 +150,7 @@ func TestTheHeadCanBecomeInt8(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := evaluated(t, out)
+			wantIgnored(t, out, "lm_head", "model.embed_tokens")
 			q := trainer.Quantization{Model: from, Out: filepath.Join(t.TempDir(), "q"), Scheme: scheme, Head: true}
 			if scheme == trainer.W8A8 {
 				q.Calibration, q.Batch, q.Seq = rows(t, 16), 2, 16
@@ -141,6 +163,7 @@ func TestTheHeadCanBecomeInt8(t *testing.T) {
 				len(report.Dynamic) != len(without.Dynamic)+map[bool]int{scheme == trainer.W8A8: 1}[true] {
 				t.Errorf("%s, %s: %+v", folder, scheme, report)
 			}
+			wantIgnored(t, q.Out, "model.embed_tokens")
 			if got := evaluated(t, q.Out); got == before || math.Abs(got-before) > 0.02*before {
 				t.Errorf("%s, %s: the loss is %v, without %v", folder, scheme, got, before)
 			}
