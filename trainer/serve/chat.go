@@ -75,17 +75,21 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	prompt, tools, err := q.prompt(m)
+	asked, text, err := q.prompt(m)
 	if err != nil {
 		return err
 	}
 	j := &job{common: &q.common, model: m, form: &chatForm{likeliest: q.TopLogProbs, head: newHead("chatcmpl-", m)}}
+	prompt := m.Tokenizer.Encode(text, false)
 	if j.requests, err = s.requests(&q.common, m, "messages", [][]int32{prompt}); err != nil {
+		return err
+	}
+	if err := whole(r.Context(), m.Template, asked, text); err != nil {
 		return err
 	}
 	for i := range j.requests {
 		c := &choice{index: i, model: m, probs: q.LogProbs}
-		if tools && m.tools != nil {
+		if len(asked.Tools) > 0 && m.tools != nil {
 			c.tools = &toolSplitter{form: m.tools}
 		}
 		if j.choices = append(j.choices, c); q.LogProbs {

@@ -2,62 +2,100 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/trainer/chat"
 )
 
-// prompt returns the tokens of a conversation up to where the answer begins, and whether the model may call tools.
-func (q *chatRequest) prompt(m *Model) (ids []int32, tools bool, err error) {
+// prompt returns a conversation, and its text up to where the answer begins.
+func (q *chatRequest) prompt(m *Model) (c chat.Conversation, text string, err error) {
 	if m.Template == nil {
-		return nil, false, badRequest("model", "the model %q has no chat template: ask it by /v1/completions, or start "+
+		return c, "", badRequest("model", "the model %q has no chat template: ask it by /v1/completions, or start "+
 			"the server with --template", m.Name)
 	}
-	c, err := q.conversation()
-	if err != nil {
-		return nil, false, err
+	if c, err = q.conversation(); err != nil {
+		return c, "", err
 	}
-	text, err := m.Template.Render(c, true)
-	if err != nil {
-		return nil, false, badRequest("messages", "%v", err)
+	if text, err = m.Template.Render(c, true); err != nil {
+		return c, "", badRequest("messages", "%v", err)
 	}
-	if err := whole(m.Template, c, text); err != nil {
-		return nil, false, err
-	}
-	return m.Tokenizer.Encode(text, false), len(c.Tools) > 0, nil
+	return c, text, nil
 }
 
-// whole reports what a template leaves out without a word, of what an answer would depend on.
-func whole(t *chat.Template, c chat.Conversation, text string) error {
-	same := func(c chat.Conversation) bool {
-		other, err := t.Render(c, true)
-		return err == nil && other == text
-	}
+// whole reports what a template leaves out without a word, of what an answer would depend on. However long the
+// conversation is, it is rendered at most twice, and not for a client that has gone.
+func whole(ctx context.Context, t *chat.Template, c chat.Conversation, text string) error {
 	if len(c.Tools) > 0 {
 		without := c
 		without.Tools = nil
-		if same(without) {
+		if other, err := t.Render(without, true); err == nil && other == text {
 			return badRequest("tools", "the model's chat template does not write tools: leave them out")
 		}
 	}
-	for i, m := range c.Messages {
-		without := c
-		without.Messages = slices.Clone(c.Messages)
-		switch {
-		case m.ToolCalls != nil:
-			without.Messages[i].ToolCalls = nil
-		case m.Role == "tool":
-			without.Messages = slices.Delete(without.Messages, i, i+1)
-		default:
-			continue
-		}
-		if same(without) {
-			return badRequest("messages", "the model's chat template does not write calls of tools and what they return")
-		}
+	marked, marks := mark(c)
+	if marks == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return errGone
+	}
+	text, err := t.Render(marked, true)
+	if err != nil {
+		return nil // it is particular about what stands there, so that it looks at it
+	}
+	written := map[string]bool{}
+	for _, m := range markPattern.FindAllString(text, -1) {
+		written[m] = true
+	}
+	if len(written) < marks {
+		return badRequest("messages", "the model's chat template does not write all calls of tools and all that they "+
+			"return: leave them out")
 	}
 	return nil
+}
+
+var markPattern = regexp.MustCompile(`mark_\d+_`)
+
+// mark returns a conversation with marks, each another, in place of the names of calls and of what tools return, and
+// how many there are.
+func mark(c chat.Conversation) (_ chat.Conversation, marks int) {
+	next := func() string {
+		marks++
+		return fmt.Sprintf("mark_%d_", marks)
+	}
+	c.Messages = slices.Clone(c.Messages)
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		if m.Role == "tool" {
+			m.Content = next()
+		}
+		calls, _ := m.ToolCalls.([]any)
+		calls = slices.Clone(calls)
+		for i, call := range calls {
+			object := call.(*chat.Object)
+			function, _ := object.Get("function")
+			calls[i] = with(object, "function", with(function.(*chat.Object), "name", next()))
+		}
+		if calls != nil {
+			m.ToolCalls = calls
+		}
+	}
+	return c, marks
+}
+
+// with returns a copy of an object with another value.
+func with(o *chat.Object, key string, v any) *chat.Object {
+	changed := new(chat.Object)
+	for k, old := range o.All() {
+		changed.Set(k.(string), old)
+	}
+	changed.Set(key, v)
+	return changed
 }
 
 // roles are those of messages.

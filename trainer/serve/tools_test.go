@@ -1,14 +1,18 @@
 package serve_test
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/serve"
 )
 
 const weather = `"messages": [{"role": "user", "content": "Rain?"}], "tools": [{"type": "function", "function":
@@ -81,6 +85,64 @@ func TestToolsReachTheModel(t *testing.T) {
 		"</tool_call>\ntool: yes\nassistant: ")
 	if got != want {
 		t.Errorf("%d tokens, want %d", got, want)
+	}
+}
+
+// rounds returns the messages of a conversation with some calls of a tool.
+func rounds(n int) string {
+	all := `{"role": "user", "content": "Rain?"}`
+	for range n {
+		all += `, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+			{"role": "tool", "content": "yes"}`
+	}
+	return `"messages": [` + all + `]`
+}
+
+// TestCallsThatATemplateLeavesOutAreRefused, also where it writes others.
+func TestCallsThatATemplateLeavesOutAreRefused(t *testing.T) {
+	const calls = `{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}`
+	for name, tt := range map[string]struct {
+		message string // that the template writes
+		rounds  int
+		status  int
+	}{
+		"all is written": {`{{ m.content }}` + calls, 2, 200},
+		"no calls":       {`{{ m.content }}`, 1, 400},
+		"no results":     {`{% if m.role != "tool" %}{{ m.content }}{% endif %}` + calls, 1, 400},
+		"the first call": {`{{ m.content }}{% if loop.index < 4 %}` + calls + `{% endif %}`, 2, 400},
+	} {
+		s := start(t, &parrot{wait: ready}, `{% for m in messages %}`+tt.message+`{% endfor %}`, nil)
+		status, b := s.post("/v1/chat/completions", "{"+rounds(tt.rounds)+"}")
+		if status != tt.status || status == 400 && decode(t, b).Error.Param != "messages" {
+			t.Errorf("%s: %d %s", name, status, b)
+		}
+	}
+}
+
+// TestALongConversationIsRenderedFewTimes, and once if there is no room for it or nobody waits for the answer.
+func TestALongConversationIsRenderedFewTimes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rounds, renders int
+		gone            bool
+	}{
+		"short": {1, 2, false}, "long": {30, 2, false}, "too long": {200, 1, false}, "gone": {30, 1, true},
+	} {
+		renders := 0
+		s := start(t, &parrot{wait: ready}, toolTemplate, nil)
+		counting := template(t, `{{ strftime_now("") }}`+toolTemplate)
+		counting.Now = func() time.Time { renders++; return time.Now() }
+		s.Ready([]serve.Model{{Name: "m", Engine: &parrot{wait: ready}, Tokenizer: byteTokenizer(t), Template: counting}})
+		renders = 0 // without what the server finds out at the start
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if tt.gone {
+			cancel()
+		}
+		body := strings.NewReader("{" + rounds(tt.rounds) + "}")
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "/v1/chat/completions", body))
+		if renders != tt.renders {
+			t.Errorf("%s: rendered %d times, want %d", name, renders, tt.renders)
+		}
 	}
 }
 
