@@ -127,6 +127,9 @@ func (a *app) generateAll(ctx context.Context, c *Command, g *generateFlags) (er
 	if err != nil {
 		return err
 	}
+	if isSameFile(g.prompts, g.out) {
+		return c.usagef("--out is the file of --prompts: name another")
+	}
 	out, err := openResults(g.out, prompts)
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)

@@ -22,8 +22,8 @@ type results struct {
 	failed int // of these, without a text
 }
 
-// openResults opens a file, which need not exist, to go on with it. Half a line at its end, of a run that was
-// killed, is taken away. The caller closes what it returns.
+// openResults opens a file, which need not exist, to go on with it. Half a line at its end, which a run that was
+// killed had begun, is taken away. The caller closes what it returns.
 func openResults(path string, prompts []promptLine) (_ *results, err error) {
 	r := &results{path: path}
 	if r.claim, err = checkpoint.NewClaim(path); err != nil {
@@ -44,13 +44,31 @@ func openResults(path string, prompts []promptLine) (_ *results, err error) {
 	whole := bytes.LastIndexByte(text, '\n') + 1
 	for line := range bytes.Lines(text[:whole]) {
 		if err := r.compare(line, prompts); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w; choose another file, or remove it", path, r.done+1, err)
+			return nil, r.foreign(err)
 		}
 	}
-	if whole < len(text) {
-		return r, r.file.Truncate(int64(whole))
+	if whole == len(text) {
+		return r, nil
 	}
-	return r, nil
+	if !r.begun(text[whole:], prompts) {
+		return nil, r.foreign(errors.New("not the beginning of the next line of results"))
+	}
+	return r, r.file.Truncate(int64(whole))
+}
+
+// foreign is an error about the line after those that are done.
+func (r *results) foreign(err error) error {
+	return fmt.Errorf("%s:%d: %w; choose another file, or remove it", r.path, r.done+1, err)
+}
+
+// begun reports whether half a line may be the beginning of the next answer.
+func (r *results) begun(half []byte, prompts []promptLine) bool {
+	if r.done == len(prompts) {
+		return false
+	}
+	begin := fmt.Appendf(nil, `{"id":%s,`, prompts[r.done].ID)
+	n := min(len(half), len(begin))
+	return bytes.Equal(half[:n], begin[:n])
 }
 
 // compare checks that a line of the file is the answer to the prompt in its place.

@@ -134,12 +134,14 @@ func invocation() string {
 // isFound reports whether a shell finds an executable by this program's name.
 func isFound(exe string) bool {
 	found, err := exec.LookPath("tune")
-	if err != nil {
-		return false
-	}
-	there, err := os.Stat(found)
-	here, err2 := os.Stat(exe)
-	return err == nil && err2 == nil && os.SameFile(there, here)
+	return err == nil && isSameFile(found, exe)
+}
+
+// isSameFile reports whether two paths lead to one file, which exists.
+func isSameFile(path, other string) bool {
+	a, err := os.Stat(path)
+	b, err2 := os.Stat(other)
+	return err == nil && err2 == nil && os.SameFile(a, b)
 }
 
 // isGoRun reports whether an executable is one of "go run": in the build cache, or in the
