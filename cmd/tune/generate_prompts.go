@@ -22,6 +22,8 @@ type promptLine struct {
 	ID       json.RawMessage `json:"id"` // the number of the line without one
 	Prompt   *string         `json:"prompt"`
 	Messages []chat.Message  `json:"messages"`
+	Tools    json.RawMessage `json:"tools"`
+	tools    []any
 
 	Temperature       *float64 `json:"temperature"`
 	TopK              *int     `json:"top_k"`
@@ -77,12 +79,21 @@ func readPrompts(path string) ([]promptLine, error) {
 	return all, nil
 }
 
-func (p *promptLine) check() error {
+// check validates a line, and gives what is in the form of the API that of the template.
+func (p *promptLine) check() (err error) {
+	if p.tools, err = chat.ToolsFromAPI(p.Tools); err != nil {
+		return err
+	}
+	if p.Messages != nil {
+		if p.Messages, err = chat.FromAPI(p.Messages); err != nil {
+			return err
+		}
+	}
 	switch {
 	case (p.Prompt == nil) == (p.Messages == nil):
 		return errors.New(`a line must have either "prompt" or "messages"`)
-	case p.Messages != nil && len(p.Messages) == 0:
-		return errors.New("messages is empty")
+	case p.Prompt != nil && p.tools != nil:
+		return errors.New("tools are for messages: give the question as one of these")
 	case p.MaxNewTokens != nil && *p.MaxNewTokens < 0:
 		return fmt.Errorf("max_new_tokens is %d, must not be negative", *p.MaxNewTokens)
 	}
@@ -238,6 +249,10 @@ func (b *batchWriter) prompt(p *promptLine) ([]int32, error) {
 	case messages == nil:
 		messages = append(b.first[:len(b.first):len(b.first)], chat.Message{Role: "user", Content: *p.Prompt})
 	}
-	text, err := b.template.Render(chat.Conversation{Messages: messages, Vars: b.vars}, true)
+	c := chat.Conversation{Messages: messages, Tools: p.tools, Vars: b.vars}
+	text, err := b.template.Render(c, true)
+	if err == nil {
+		err = b.template.Whole(c, text)
+	}
 	return b.tokenizer.Encode(text, false), err
 }

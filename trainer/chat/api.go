@@ -1,0 +1,195 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// apiRoles are those of messages.
+var apiRoles = []string{"system", "user", "assistant", "tool"}
+
+// FromAPI gives messages of OpenAI's API the form that templates are written for: content
+// that is a text, and arguments of calls that are objects, of which the API makes a text.
+// An error says what they have that is not taken, and where.
+func FromAPI(messages []Message) ([]Message, error) {
+	if len(messages) == 0 {
+		return nil, errors.New("messages is empty: say what to answer")
+	}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		m := &messages[i]
+		if m.Role == "developer" { // the newer name
+			m.Role = "system"
+		}
+		if !slices.Contains(apiRoles, m.Role) {
+			return nil, fmt.Errorf("messages[%d].role is %q; it takes %s", i, m.Role, strings.Join(apiRoles, ", "))
+		}
+		if err := m.flatten(); err != nil {
+			return nil, fmt.Errorf("messages[%d].%w", i, err)
+		}
+	}
+	return messages, nil
+}
+
+// flatten makes a text of the content, and objects of the arguments of calls.
+func (m *Message) flatten() error {
+	if content, ok := m.Extra.Get("content"); ok {
+		var err error
+		if m.Content, err = flatContent(content, m.ToolCalls != nil); err != nil {
+			return err
+		}
+		m.Extra = without(m.Extra, "content")
+	}
+	calls, _ := m.ToolCalls.([]any)
+	if m.ToolCalls != nil && (len(calls) == 0 || m.Role != "assistant") {
+		return errors.New("tool_calls: must be a list of calls, of the assistant")
+	}
+	for _, call := range calls {
+		object, _ := call.(*Object)
+		v, _ := object.Get("function")
+		function, ok := v.(*Object)
+		if !ok {
+			return errors.New("tool_calls: each must have a function with name and arguments")
+		}
+		arguments, _ := function.Get("arguments")
+		if s, ok := arguments.(string); ok && json.Valid([]byte(s)) {
+			parsed, err := ParseJSON([]byte(s))
+			if err != nil {
+				return err
+			}
+			function.Set("arguments", parsed)
+		}
+	}
+	return nil
+}
+
+// flatContent returns the text of content that is none: null, or a list of parts.
+func flatContent(content any, calls bool) (string, error) {
+	parts, ok := content.([]any)
+	if content == nil && calls {
+		return "", nil
+	}
+	if !ok {
+		return "", errors.New("content: must be a text, or a list of parts that are")
+	}
+	var texts []string
+	for _, part := range parts {
+		object, _ := part.(*Object)
+		kind, _ := object.Get("type")
+		text, _ := object.Get("text")
+		s, ok := text.(string)
+		if kind != "text" || !ok {
+			return "", errors.New("content: has a part that is no text, and no other is taken")
+		}
+		texts = append(texts, s)
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// ToolsFromAPI reads what the API calls tools: functions that the model may call. Nothing,
+// null and an empty list are none.
+func ToolsFromAPI(data []byte) ([]any, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	v, err := ParseJSON(data)
+	list, ok := v.([]any)
+	if err != nil || !ok && v != nil {
+		return nil, errors.New("tools must be a list of functions")
+	}
+	for i, tool := range list {
+		object, _ := tool.(*Object)
+		kind, _ := object.Get("type")
+		function, _ := object.Get("function")
+		f, _ := function.(*Object)
+		if name, _ := f.Get("name"); kind != "function" || name == nil {
+			return nil, fmt.Errorf(`tools[%d] must be {"type": "function", "function": {"name": ...}}`, i)
+		}
+	}
+	return list, nil
+}
+
+// ErrNoTools is returned by Whole for a template that does not write tools.
+var ErrNoTools = errors.New("the model's chat template does not write tools: leave them out")
+
+// Whole reports what the template leaves out without a word, of what an answer would depend
+// on: tools, calls, and what they return. The messages are those of FromAPI, and the text is
+// what the template makes of them, with its generation prompt. However long the
+// conversation is, it is rendered at most twice.
+func (t *Template) Whole(c Conversation, text string) error {
+	if len(c.Tools) > 0 {
+		without := c
+		without.Tools = nil
+		if other, err := t.Render(without, true); err == nil && other == text {
+			return ErrNoTools
+		}
+	}
+	marked, marks := withMarks(c)
+	if marks == 0 {
+		return nil
+	}
+	text, err := t.Render(marked, true)
+	if err != nil {
+		return nil // it is particular about what stands there, so that it looks at it
+	}
+	written := map[string]bool{}
+	for _, m := range callMark.FindAllString(text, -1) {
+		written[m] = true
+	}
+	if len(written) < marks {
+		return errors.New("the model's chat template does not write all calls of tools and all that they return: leave " +
+			"them out")
+	}
+	return nil
+}
+
+var callMark = regexp.MustCompile(`mark_\d+_`)
+
+// withMarks returns a conversation with marks, each another, in place of the names of calls and
+// of what tools return, and how many there are.
+func withMarks(c Conversation) (_ Conversation, marks int) {
+	next := func() string {
+		marks++
+		return fmt.Sprintf("mark_%d_", marks)
+	}
+	c.Messages = slices.Clone(c.Messages)
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		if m.Role == "tool" {
+			m.Content = next()
+		}
+		calls, _ := m.ToolCalls.([]any)
+		calls = slices.Clone(calls)
+		for i, call := range calls {
+			object := call.(*Object)
+			function, _ := object.Get("function")
+			calls[i] = with(object, "function", with(function.(*Object), "name", next()))
+		}
+		if calls != nil {
+			m.ToolCalls = calls
+		}
+	}
+	return c, marks
+}
+
+// with returns a copy of an object with another value.
+func with(o *Object, key string, v any) *Object {
+	changed := without(o, key)
+	changed.Set(key, v)
+	return changed
+}
+
+// without returns a copy of an object without a key.
+func without(o *Object, key string) *Object {
+	rest := new(Object)
+	for k, v := range o.All() {
+		if k != key {
+			rest.Set(k.(string), v)
+		}
+	}
+	return rest
+}

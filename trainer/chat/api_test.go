@@ -1,0 +1,87 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// fromAPI renders messages in the form of the API.
+func fromAPI(t *Template, messages string) (string, error) {
+	var all []Message
+	if err := json.Unmarshal([]byte(messages), &all); err != nil {
+		return "", err
+	}
+	all, err := FromAPI(all)
+	if err != nil {
+		return "", err
+	}
+	return t.Render(Conversation{Messages: all}, true)
+}
+
+const apiTemplate = `{% for m in messages %}{{ m.role }}: {{ m.content }};{% for c in m.tool_calls %} ` +
+	`{{ c.function.name }}({{ c.function.arguments | tojson }});{% endfor %} {% endfor %}`
+
+func TestMessagesOfTheAPI(t *testing.T) {
+	parsed, err := Parse("t", apiTemplate, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(arguments string) string {
+		return `[{"role": "assistant", "content": "x", "tool_calls": [{"function": {"name": "f", "arguments": ` + arguments +
+			`}}]}]`
+	}
+	for _, tt := range []struct{ messages, want string }{
+		{`[{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}]`, "system: a; user: b; "},
+		{`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]`, "user: a\nb; "},
+		{call(`"{\"a\": [1]}"`), `assistant: x; f({"a": [1]}); `},
+		{call(`{"a": 1}`), `assistant: x; f({"a": 1}); `},
+		{call(`"no JSON"`), `assistant: x; f("no JSON"); `},
+	} {
+		if got, err := fromAPI(parsed, tt.messages); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.messages, got, err, tt.want)
+		}
+	}
+	for _, tt := range []struct{ messages, why string }{
+		{`[]`, "messages is empty"},
+		{`[{"role": "boss", "content": ""}]`, `messages[0].role is "boss"; it takes system, user, assistant, tool`},
+		{`[{"role": "user", "content": null}]`, "messages[0].content: must be a text"},
+		{`[{"role": "user", "content": "x"}, {"role": "user", "content": [{"type": "image_url"}]}]`,
+			"messages[1].content: has a part that is no text"},
+		{`[{"role": "user", "content": "x", "tool_calls": [{"function": {}}]}]`, "messages[0].tool_calls: must be"},
+		{`[{"role": "assistant", "content": "x", "tool_calls": []}]`, "messages[0].tool_calls: must be"},
+		{`[{"role": "assistant", "content": "x", "tool_calls": [{"function": "f"}]}]`, "messages[0].tool_calls: each"},
+	} {
+		if got, err := fromAPI(parsed, tt.messages); err == nil || !strings.HasPrefix(err.Error(), tt.why) {
+			t.Errorf("%s: %q, %v, want %s", tt.messages, got, err, tt.why)
+		}
+	}
+}
+
+func TestToolsOfTheAPI(t *testing.T) {
+	for text, want := range map[string]int{``: 0, `null`: 0, `[]`: 0, `{}`: -1, `"f"`: -1, `[`: -1, `["f"]`: -1,
+		`[{"type": "function"}]`: -1, `[{"type": "web", "function": {"name": "f"}}]`: -1,
+		`[{"type": "function", "function": {"name": "f"}}]`: 1} {
+		if got, err := ToolsFromAPI([]byte(text)); len(got) != max(0, want) || (err != nil) != (want < 0) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+func TestToolsThatATemplateLeavesOutAreFound(t *testing.T) {
+	c := Conversation{Tools: []any{"f"}, Messages: []Message{{Role: "user", Content: "x"}}}
+	for text, want := range map[string]error{apiTemplate: ErrNoTools, apiTemplate + `{{ tools }}`: nil} {
+		parsed, err := Parse("t", text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := parsed.Render(c, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := parsed.Whole(c, text); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
