@@ -249,7 +249,7 @@ func (b *batchWriter) prompt(p *promptLine) ([]int32, error) {
 	case messages == nil:
 		messages = append(b.first[:len(b.first):len(b.first)], chat.Message{Role: "user", Content: *p.Prompt})
 	}
-	c := chat.Conversation{Messages: messages, Tools: p.tools, Vars: b.vars}
+	c := b.template.Fit(chat.Conversation{Messages: messages, Tools: p.tools, Vars: b.vars})
 	text, err := b.template.Render(c, true)
 	if err == nil {
 		err = b.template.Whole(c, text)

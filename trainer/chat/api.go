@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,9 +11,9 @@ import (
 // apiRoles are those of messages.
 var apiRoles = []string{"system", "user", "assistant", "tool"}
 
-// FromAPI gives messages of OpenAI's API the form that templates are written for: content
-// that is a text, and arguments of calls that are objects, of which the API makes a text.
-// An error says what they have that is not taken, and where.
+// FromAPI takes messages of OpenAI's API and gives them content that is a text, of the parts
+// that the API has, or null beside calls of tools. An error says what they have that is not
+// taken, and where. Fit gives calls the form of a template.
 func FromAPI(messages []Message) ([]Message, error) {
 	if len(messages) == 0 {
 		return nil, errors.New("messages is empty: say what to answer")
@@ -35,44 +34,32 @@ func FromAPI(messages []Message) ([]Message, error) {
 	return messages, nil
 }
 
-// flatten makes a text of the content, and objects of the arguments of calls.
+// flatten makes a text of the content, and looks at calls.
 func (m *Message) flatten() error {
-	if content, ok := m.Extra.Get("content"); ok {
-		var err error
-		if m.Content, err = flatContent(content, m.ToolCalls != nil); err != nil {
-			return err
-		}
-		m.Extra = without(m.Extra, "content")
-	}
 	calls, _ := m.ToolCalls.([]any)
 	if m.ToolCalls != nil && (len(calls) == 0 || m.Role != "assistant") {
 		return errors.New("tool_calls: must be a list of calls, of the assistant")
 	}
 	for _, call := range calls {
 		object, _ := call.(*Object)
-		v, _ := object.Get("function")
-		function, ok := v.(*Object)
-		if !ok {
+		function, _ := object.Get("function")
+		if _, ok := function.(*Object); !ok {
 			return errors.New("tool_calls: each must have a function with name and arguments")
 		}
-		arguments, _ := function.Get("arguments")
-		if s, ok := arguments.(string); ok && json.Valid([]byte(s)) {
-			parsed, err := ParseJSON([]byte(s))
-			if err != nil {
-				return err
-			}
-			function.Set("arguments", parsed)
-		}
 	}
-	return nil
+	content, ok := m.Extra.Get("content")
+	if !ok || content == nil && calls != nil {
+		return nil
+	}
+	m.Extra = without(m.Extra, "content")
+	var err error
+	m.Content, err = joinParts(content)
+	return err
 }
 
-// flatContent returns the text of content that is none: null, or a list of parts.
-func flatContent(content any, calls bool) (string, error) {
+// joinParts returns the text of a list of parts.
+func joinParts(content any) (string, error) {
 	parts, ok := content.([]any)
-	if content == nil && calls {
-		return "", nil
-	}
 	if !ok {
 		return "", errors.New("content: must be a text, or a list of parts that are")
 	}
@@ -162,23 +149,32 @@ func withMarks(c Conversation) (_ Conversation, marks int) {
 		if m.Role == "tool" {
 			m.Content = next()
 		}
-		calls, _ := m.ToolCalls.([]any)
-		calls = slices.Clone(calls)
-		for i, call := range calls {
-			object := call.(*Object)
-			function, _ := object.Get("function")
-			calls[i] = with(object, "function", with(function.(*Object), "name", next()))
-		}
-		if calls != nil {
-			m.ToolCalls = calls
-		}
+		m.mapCalls(func(function *Object) *Object { return with(function, "name", next()) })
 	}
 	return c, marks
 }
 
+// mapCalls gives the message other calls.
+func (m *Message) mapCalls(to func(function *Object) *Object) {
+	calls, ok := m.ToolCalls.([]any)
+	if !ok {
+		return
+	}
+	calls = slices.Clone(calls)
+	for i, call := range calls {
+		object := call.(*Object)
+		function, _ := object.Get("function")
+		calls[i] = with(object, "function", to(function.(*Object)))
+	}
+	m.ToolCalls = calls
+}
+
 // with returns a copy of an object with another value.
 func with(o *Object, key string, v any) *Object {
-	changed := without(o, key)
+	changed := new(Object)
+	for k, old := range o.All() {
+		changed.Set(k.(string), old)
+	}
 	changed.Set(key, v)
 	return changed
 }

@@ -17,7 +17,7 @@ func fromAPI(t *Template, messages string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.Render(Conversation{Messages: all}, true)
+	return t.Render(t.Fit(Conversation{Messages: all}), true)
 }
 
 const apiTemplate = `{% for m in messages %}{{ m.role }}: {{ m.content }};{% for c in m.tool_calls %} ` +
@@ -55,6 +55,33 @@ func TestMessagesOfTheAPI(t *testing.T) {
 	} {
 		if got, err := fromAPI(parsed, tt.messages); err == nil || !strings.HasPrefix(err.Error(), tt.why) {
 			t.Errorf("%s: %q, %v, want %s", tt.messages, got, err, tt.why)
+		}
+	}
+}
+
+// TestCallsHaveTheFormThatATemplateTakes, whether content beside them is null, "" or not there.
+func TestCallsHaveTheFormThatATemplateTakes(t *testing.T) {
+	const calls = `{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}`
+	for name, tt := range map[string]struct{ form, want string }{
+		"asks whether it is null": {`{% if m.content is none %}` + calls + `{% else %}{{ m.content }}{% endif %}`,
+			`f{"a": 1}`},
+		"fails at null":        {`{{ m.content + "" }}` + calls, `f{"a": 1}`},
+		"writes null as it is": {`{{ m.content }}` + calls, `f{"a": 1}`},
+		"arguments are a text": {`{% if m.content is none %}{% for c in m.tool_calls %}` +
+			`{{ c.function.name + c.function.arguments }}{% endfor %}{% else %}{{ m.content }}{% endif %}`, `f{"a": 1}`},
+	} {
+		parsed, err := Parse("t", `{% for m in messages %}`+tt.form+`{% endfor %}`, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, content := range []string{`"content": null, `, `"content": "", `, ``} {
+			for _, arguments := range []string{`"{\"a\": 1}"`, `{"a": 1}`} {
+				got, err := fromAPI(parsed, `[{"role": "assistant", `+content+
+					`"tool_calls": [{"function": {"name": "f", "arguments": `+arguments+`}}]}]`)
+				if err != nil || strings.ReplaceAll(got, `":1`, `": 1`) != tt.want {
+					t.Errorf("%s, %s%s: %q, %v", name, content, arguments, got, err)
+				}
+			}
 		}
 	}
 }

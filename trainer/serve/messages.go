@@ -17,6 +17,7 @@ func (q *chatRequest) prompt(m *Model) (c chat.Conversation, text string, err er
 	if c, err = q.conversation(); err != nil {
 		return c, "", err
 	}
+	c = m.Template.Fit(c)
 	if text, err = m.Template.Render(c, true); err != nil {
 		return c, "", badRequest("messages", "%v", err)
 	}

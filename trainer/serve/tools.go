@@ -36,21 +36,12 @@ func toolFormOf(t *chat.Template) *toolForm {
 	if t == nil {
 		return nil
 	}
-	call, err := chat.ParseJSON([]byte(`[{"id": "call_1", "type": "function", "function": {"name": "probe_name", ` +
-		`"arguments": {"probe_key": "probe_value"}}}]`))
-	if err != nil {
-		return nil
-	}
-	written, err := t.Render(chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "x"},
-		{Role: "assistant", ToolCalls: call}}}, false)
-	if err != nil {
-		return nil
-	}
+	written := t.ExampleCall()
 	for _, f := range []toolForm{{"<tool_call>", "</tool_call>", jsonCall}, {"<tool_call>", "</tool_call>", markedCall}} {
 		_, after, _ := strings.Cut(written, f.open)
 		inner, _, closed := strings.Cut(after, f.close)
-		if got, ok := f.parse(inner); closed && ok && got.Name == "probe_name" &&
-			strings.Contains(got.Arguments, "probe_value") {
+		if got, ok := f.parse(inner); closed && ok && got.Name == chat.ExampleName &&
+			strings.Contains(got.Arguments, chat.ExampleValue) {
 			return &f
 		}
 	}

@@ -100,16 +100,17 @@ func rounds(n int) string {
 
 // TestCallsThatATemplateLeavesOutAreRefused, also where it writes others.
 func TestCallsThatATemplateLeavesOutAreRefused(t *testing.T) {
-	const calls = `{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}`
+	const calls = `{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments }}{% endfor %}`
 	for name, tt := range map[string]struct {
 		message string // that the template writes
 		rounds  int
 		status  int
 	}{
-		"all is written": {`{{ m.content }}` + calls, 2, 200},
-		"no calls":       {`{{ m.content }}`, 1, 400},
-		"no results":     {`{% if m.role != "tool" %}{{ m.content }}{% endif %}` + calls, 1, 400},
-		"the first call": {`{{ m.content }}{% if loop.index < 4 %}` + calls + `{% endif %}`, 2, 400},
+		"all is written":            {`{{ m.content }}` + calls, 2, 200},
+		"where there is no content": {`{% if m.content is none %}` + calls + `{% else %}{{ m.content }}{% endif %}`, 1, 200},
+		"no calls":                  {`{{ m.content }}`, 1, 400},
+		"no results":                {`{% if m.role != "tool" %}{{ m.content }}{% endif %}` + calls, 1, 400},
+		"the first call":            {`{{ m.content }}{% if loop.index < 4 %}` + calls + `{% endif %}`, 2, 400},
 	} {
 		s := start(t, &parrot{wait: ready}, `{% for m in messages %}`+tt.message+`{% endfor %}`, nil)
 		status, b := s.post("/v1/chat/completions", "{"+rounds(tt.rounds)+"}")
@@ -119,13 +120,14 @@ func TestCallsThatATemplateLeavesOutAreRefused(t *testing.T) {
 	}
 }
 
-// TestALongConversationIsRenderedFewTimes, and once if there is no room for it or nobody waits for the answer.
+// TestALongConversationIsRenderedFewTimes, of which two find out how the template has calls, and once less if there is
+// no room for it or nobody waits for the answer.
 func TestALongConversationIsRenderedFewTimes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rounds, renders int
 		gone            bool
 	}{
-		"short": {1, 2, false}, "long": {30, 2, false}, "too long": {200, 1, false}, "gone": {30, 1, true},
+		"short": {1, 4, false}, "long": {30, 4, false}, "too long": {200, 3, false}, "gone": {30, 3, true},
 	} {
 		renders := 0
 		s := start(t, &parrot{wait: ready}, toolTemplate, nil)
