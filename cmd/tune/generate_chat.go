@@ -37,9 +37,9 @@ func (f *chatFlags) add(s *pflag.FlagSet) {
 
 // check validates what needs no file.
 func (f *chatFlags) check(c *Command) error {
-	for _, flag := range []string{"system", "template", "template-args"} {
-		if c.Flags.Changed(flag) && !f.on && !c.Flags.Changed("prompts") {
-			return c.usagef("--%s is for conversations: give --chat, too", flag)
+	if !f.on && !c.Flags.Changed("prompts") {
+		if err := f.unused(c); err != nil {
+			return err
 		}
 	}
 	if err := f.args.Validate(); err != nil {
@@ -47,6 +47,16 @@ func (f *chatFlags) check(c *Command) error {
 	}
 	if f.template != "" {
 		return c.oneOf("template", f.template, chat.Names()...)
+	}
+	return nil
+}
+
+// unused refuses flags of conversations where there are none.
+func (f *chatFlags) unused(c *Command) error {
+	for _, flag := range []string{"system", "template", "template-args"} {
+		if c.Flags.Changed(flag) {
+			return c.usagef("--%s is for conversations: give --chat, too", flag)
+		}
 	}
 	return nil
 }

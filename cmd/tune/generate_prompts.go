@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/plainfile"
@@ -127,7 +128,7 @@ type batchWriter struct {
 	prompts  []promptLine
 	options  generate.Options
 	template *chat.Template // nil if no line needs one
-	first    []chat.Message // what a conversation begins with that a line has only the question of
+	first    []chat.Message // what a conversation begins with that has no system message
 	vars     map[string]any // of the template
 	asks     bool           // whether prompts are such questions
 }
@@ -137,6 +138,11 @@ func (a *app) generateAll(ctx context.Context, c *Command, g *generateFlags) (er
 	prompts, err := readPrompts(g.prompts)
 	if err != nil {
 		return err
+	}
+	if !g.converses(prompts) {
+		if err := g.chat.unused(c); err != nil {
+			return err
+		}
 	}
 	if isSameFile(g.prompts, g.out) {
 		return c.usagef("--out is the file of --prompts: name another")
@@ -170,16 +176,18 @@ func (a *app) generateAll(ctx context.Context, c *Command, g *generateFlags) (er
 	return cmp.Or(err, out.failures())
 }
 
+// converses reports whether a line is a conversation.
+func (g *generateFlags) converses(prompts []promptLine) bool {
+	return g.chat.on || slices.ContainsFunc(prompts, func(p promptLine) bool { return p.Messages != nil })
+}
+
 func (a *app) newBatchWriter(ctx context.Context, c *Command, g *generateFlags, prompts []promptLine) (*batchWriter,
 	error) {
 	b := &batchWriter{prompts: prompts, asks: g.chat.on}
 	if g.chat.system != "" {
 		b.first = []chat.Message{{Role: "system", Content: g.chat.system}}
 	}
-	needs := b.asks
-	for _, p := range prompts {
-		needs = needs || p.Messages != nil
-	}
+	needs := g.converses(prompts)
 	var err error
 	if b.vars, err = g.chat.args.Vars(); err != nil {
 		return nil, err
@@ -247,7 +255,10 @@ func (b *batchWriter) prompt(p *promptLine) ([]int32, error) {
 	case messages == nil && !b.asks:
 		return b.tokenizer.Encode(*p.Prompt, true), nil
 	case messages == nil:
-		messages = append(b.first[:len(b.first):len(b.first)], chat.Message{Role: "user", Content: *p.Prompt})
+		messages = []chat.Message{{Role: "user", Content: *p.Prompt}}
+	}
+	if !slices.ContainsFunc(messages, func(m chat.Message) bool { return m.Role == "system" }) {
+		messages = slices.Concat(b.first, messages)
 	}
 	c := b.template.Fit(chat.Conversation{Messages: messages, Tools: p.tools, Vars: b.vars})
 	text, err := b.template.Render(c, true)
