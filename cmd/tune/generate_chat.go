@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/corpus"
@@ -68,6 +69,8 @@ type conversation struct {
 	first    []chat.Message // what each conversation begins with
 	messages []chat.Message
 	vars     map[string]any // of the template
+	asked    int
+	missed   int // of these, without an answer
 }
 
 func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
@@ -132,13 +135,22 @@ const chatHelp = `Each line is a question. /reset begins another conversation, /
 the input ends it, and Ctrl-C ends it at once.
 `
 
-// talk asks the lines of standard input.
+// talk asks the lines of standard input. Nobody may be there to read notes: it fails after the other answers if a
+// question of a file or pipe has none.
 func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 	terminal := term.IsTerminal(int(os.Stdin.Fd()))
 	if terminal && !quiet {
 		fmt.Fprint(a.stderr, chatHelp)
 	}
-	lines := readLines(os.Stdin)
+	err := a.talkLines(ctx, c, terminal, quiet)
+	if err == nil && c.missed > 0 && !terminal {
+		return fmt.Errorf("%d of %s without an answer, whose line is empty", c.missed, amount.Of(c.asked, "question"))
+	}
+	return err
+}
+
+func (a *app) talkLines(ctx context.Context, c *conversation, terminal, quiet bool) error {
+	lines, failed := readLines(os.Stdin)
 	for {
 		if terminal {
 			fmt.Fprint(a.stderr, "> ")
@@ -150,7 +162,7 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 				if terminal {
 					fmt.Fprintln(a.stderr) // the prompt's line is not at its end
 				}
-				return nil
+				return <-failed
 			}
 			line = strings.TrimSpace(l)
 		case <-ctx.Done():
@@ -169,7 +181,7 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 			c.messages = slices.Clone(c.first)
 			continue
 		}
-		if err := a.answer(ctx, c, line, quiet); err != nil {
+		if err := a.answer(ctx, c, line, terminal, quiet); err != nil {
 			return err
 		}
 	}
@@ -177,13 +189,19 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 
 // answer writes the answer to one question. A conversation that has become too long can
 // go on, from the beginning.
-func (a *app) answer(ctx context.Context, c *conversation, question string, quiet bool) error {
+func (a *app) answer(ctx context.Context, c *conversation, question string, terminal, quiet bool) error {
+	c.asked++
 	r, err := c.ask(ctx, question, func(text string) error {
 		_, err := io.WriteString(a.stdout, text)
 		return err
 	})
 	if errors.Is(err, generate.ErrFull) {
+		c.missed++
 		a.note("%v; /reset begins another conversation", c.full(err))
+		if !terminal {
+			_, err = fmt.Fprintln(a.stdout) // or the next answer would stand in its place
+			return err
+		}
 		return nil
 	}
 	if err != nil {
@@ -201,17 +219,28 @@ func (a *app) answer(ctx context.Context, c *conversation, question string, quie
 	return nil
 }
 
-// readLines returns the lines of r as they come. Nothing can interrupt the reading of a
-// terminal, so that it ends with the program, if not with the input.
-func readLines(r io.Reader) <-chan string {
-	lines := make(chan string)
+// maxLine is as much as a question may have, in bytes.
+const maxLine = 16 << 20
+
+// readLines returns the lines of r as they come, and after the last what it failed with, or nil. Nothing can interrupt
+// the reading of a terminal, so that it ends with the program, if not with the input.
+func readLines(r io.Reader) (<-chan string, <-chan error) {
+	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
 		defer close(lines)
 		s := bufio.NewScanner(r)
-		s.Buffer(nil, 16<<20)
+		s.Buffer(nil, maxLine)
 		for s.Scan() {
 			lines <- s.Text()
 		}
+		err := s.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("a question has more than %d MiB: shorten it", maxLine>>20)
+		}
+		if err != nil {
+			err = fmt.Errorf("standard input: %w", err)
+		}
+		failed <- err
 	}()
-	return lines
+	return lines, failed
 }
