@@ -59,8 +59,8 @@ func (m *Message) flatten() error {
 
 // joinParts returns the text of a list of parts.
 func joinParts(content any) (string, error) {
-	parts, ok := content.([]any)
-	if !ok {
+	parts, _ := content.([]any)
+	if len(parts) == 0 {
 		return "", errors.New("content: must be a text, or a list of parts that are")
 	}
 	var texts []string

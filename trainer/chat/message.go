@@ -31,7 +31,7 @@ type Message struct {
 }
 
 // UnmarshalJSON reads a message of OpenAI's form: role, content, tool_calls, and
-// whatever else the row has.
+// whatever else the row has. Content that is not there is null.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	value, err := ParseJSON(data)
 	if err != nil {
@@ -49,6 +49,9 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	}
 	if m.Role == "" {
 		return fmt.Errorf("role: a message must say who speaks, such as user or assistant")
+	}
+	if _, ok := object.Get("content"); !ok {
+		return m.set("content", nil)
 	}
 	return nil
 }
