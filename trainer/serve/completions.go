@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/seed98097648/tune/trainer/tokenizer"
@@ -30,23 +31,43 @@ type prompts struct {
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *prompts) UnmarshalJSON(b []byte) error {
 	var text string
-	var texts []string
-	var ids []int32
-	var lists [][]int32
-	switch {
-	case string(b) == "null":
-	case json.Unmarshal(b, &text) == nil:
+	if string(b) == "null" {
+		return nil
+	}
+	if json.Unmarshal(b, &text) == nil {
 		p.texts = []string{text}
-	case json.Unmarshal(b, &texts) == nil:
+		return nil
+	}
+	if texts, ok := listOf[string](b); ok {
 		p.texts = texts
-	case json.Unmarshal(b, &ids) == nil:
+		return nil
+	}
+	if ids, ok := listOf[int32](b); ok {
 		p.tokens = [][]int32{ids}
-	case json.Unmarshal(b, &lists) == nil:
-		p.tokens = lists
-	default:
+		return nil
+	}
+	lists, ok := listOf[json.RawMessage](b)
+	for _, list := range lists {
+		ids, isList := listOf[int32](list)
+		ok = ok && isList
+		p.tokens = append(p.tokens, ids)
+	}
+	if !ok {
 		return badRequest("prompt", "prompt must be a text, a list of texts, a list of tokens, or a list of such lists")
 	}
 	return nil
+}
+
+// listOf reads a list of values, none of which is null.
+func listOf[T any](b []byte) (list []T, ok bool) {
+	var values []*T
+	if json.Unmarshal(b, &values) != nil || values == nil || slices.Contains(values, nil) {
+		return nil, false
+	}
+	for _, v := range values {
+		list = append(list, *v)
+	}
+	return list, true
 }
 
 // encode returns the tokens of all prompts, and their texts.
