@@ -58,6 +58,10 @@ func LoadDefaults(dir string) (Defaults, error) {
 	if err := readJSON(dir, "generation_config.json", &g); err != nil {
 		return Defaults{}, err
 	}
+	if g.RepetitionPenalty != nil && *g.RepetitionPenalty == 0 { // which is none in Sampling
+		return Defaults{}, fmt.Errorf("generate: %s: repetition_penalty is 0, must be between 0.01 and 100; 1 is none",
+			filepath.Join(dir, "generation_config.json"))
+	}
 	d := Defaults{EOS: g.EOS}
 	if d.EOS == nil {
 		var c struct {

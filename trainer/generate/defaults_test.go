@@ -48,6 +48,8 @@ func TestBadDefaultsNameTheFile(t *testing.T) {
 		`{"eos_token_id": "x"}`:                  "generation_config.json",
 		`{`:                                      "generation_config.json",
 		`{"do_sample": true, "temperature": -1}`: "temperature",
+		`{"repetition_penalty": 0}`:              "repetition_penalty is 0",
+		`{"repetition_penalty": 1e-310}`:         "repetition_penalty is 1e-310, must be between 0.01 and 100",
 	} {
 		if _, err := generate.LoadDefaults(folder(t, generation, "")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", generation, err, want)

@@ -41,8 +41,9 @@ func (s Sampling) Validate() error {
 	need(s.TopK >= 0, "generate.Sampling.TopK is %d, must not be negative; 0 takes all tokens", s.TopK)
 	need(s.TopP >= 0 && s.TopP <= 1, "generate.Sampling.TopP is %g, must be between 0 and 1", s.TopP)
 	need(s.MinP >= 0 && s.MinP <= 1, "generate.Sampling.MinP is %g, must be between 0 and 1", s.MinP)
-	need(s.RepetitionPenalty >= 0 && !math.IsInf(s.RepetitionPenalty, 0),
-		"generate.Sampling.RepetitionPenalty is %g, must be positive; 1 is none", s.RepetitionPenalty)
+	// Beyond, logits could become infinite.
+	need(s.RepetitionPenalty == 0 || s.RepetitionPenalty >= 0.01 && s.RepetitionPenalty <= 100,
+		"generate.Sampling.RepetitionPenalty is %g, must be between 0.01 and 100; 1 is none", s.RepetitionPenalty)
 	return errors.Join(errs...)
 }
 
