@@ -1,12 +1,15 @@
 package serve_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/seed98097648/tune/trainer/generate"
 )
 
 func TestAConversationIsAnswered(t *testing.T) {
@@ -187,8 +190,54 @@ func TestProbabilitiesAreOfTheTokensOfTheText(t *testing.T) {
 	}
 	text := s.whole("/v1/completions", `{"prompt": "Hi", "max_tokens": 20, "logprobs": 0}`).Choices[0].LogProbs
 	for i := range text.Tokens {
-		if len(text.Top[i]) != 0 || text.Chosen[i] > 0 || i > 0 && text.Offsets[i] <= text.Offsets[i-1] {
+		if len(text.Top[i]) != 0 || text.Chosen[i] > 0 || i > 0 && text.Offsets[i] < text.Offsets[i-1] {
 			t.Errorf("token %d of %+v", i, text)
+		}
+	}
+}
+
+// recital is an engine that gives out what it is told to.
+type recital struct {
+	parrot
+	tokens []generate.Token
+}
+
+func (r *recital) Generate(_ context.Context, q generate.Request) (*generate.Result, error) {
+	for _, t := range r.tokens {
+		if err := q.Token(t); err != nil {
+			return nil, err
+		}
+	}
+	return &generate.Result{Tokens: make([]int32, len(r.tokens)), Reason: generate.EOS}, nil
+}
+
+// TestOffsetsAreOfTheText, also of tokens that are a part of a character, are left out, or wait for a stop.
+func TestOffsetsAreOfTheText(t *testing.T) {
+	for _, tt := range []struct {
+		tokens string   // a byte each
+		pieces []string // that they are given out in
+		want   []int
+	}{
+		{"ab", []string{"a", "b"}, []int{0, 1}},
+		{"a€b", []string{"a", "", "", "€", "b"}, []int{0, 1, 1, 1, 2}},
+		{" ab", []string{"", "a", "b"}, []int{0, 0, 1}},
+		{"aENx", []string{"a", "", "", "ENx"}, []int{0, 1, 2, 3}},
+		{"\xe2a", []string{"", "\uFFFDa"}, []int{0, 1}},
+	} {
+		e := &recital{}
+		for i, piece := range tt.pieces {
+			e.tokens = append(e.tokens, generate.Token{ID: int32(tt.tokens[i]), Text: piece})
+		}
+		s := start(t, e, plainTemplate, nil)
+		whole := s.whole("/v1/completions", `{"prompt": "x", "logprobs": 0}`).Choices[0].LogProbs.Offsets
+		var streamed []int
+		for _, c := range s.stream("/v1/completions", `{"prompt": "x", "logprobs": 0, "stream": true}`) {
+			if l := c.Choices[0].LogProbs; l != nil {
+				streamed = append(streamed, l.Offsets...)
+			}
+		}
+		if !slices.Equal(whole, tt.want) || !slices.Equal(streamed, tt.want) {
+			t.Errorf("%q: %d, streamed %d, want %d", tt.tokens, whole, streamed, tt.want)
 		}
 	}
 }

@@ -3,15 +3,17 @@ package serve
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed98097648/tune/trainer/generate"
 )
 
 // piece is a part of an answer.
 type piece struct {
-	text   string
-	tokens []generate.Token // that the text was made of, where their probabilities are asked for
-	calls  []toolCall
+	text    string
+	tokens  []generate.Token // that the text was made of, where their probabilities are asked for
+	offsets []int            // where in the answer each begins, in characters
+	calls   []toolCall
 }
 
 func (p *piece) empty() bool { return p.text == "" && len(p.calls) == 0 }
@@ -23,7 +25,7 @@ type choice struct {
 	model  *Model
 	probs  bool             // whether the probabilities of tokens are asked for
 	tools  *toolSplitter    // nil where no tools are offered
-	offset int              // of the next token in the answer, in characters
+	offset int              // of the next piece in the answer, in characters
 	held   piece            // what has come, and is not given out yet
 	all    piece            // what was given out
 	said   strings.Builder  // of which all.text is what there is: a long answer would be copied for every piece
@@ -58,11 +60,33 @@ func (c *choice) give(text string, end bool) piece {
 	}
 	p := c.held
 	c.held = piece{}
+	p.offsets = c.offsets(p)
+	c.offset += utf8.RuneCountInString(p.text)
 	c.said.WriteString(p.text)
 	c.all.text = c.said.String()
 	c.all.tokens = append(c.all.tokens, p.tokens...)
+	c.all.offsets = append(c.all.offsets, p.offsets...)
 	c.all.calls = append(c.all.calls, p.calls...)
 	return p
+}
+
+// offsets returns where in the answer the tokens of the next piece begin; those that are parts of one character, where
+// that does. The last ends with the piece; before the first may stand what an earlier one has held back, and the space
+// that it begins with may be left out.
+func (c *choice) offsets(p piece) []int {
+	begins, length := make([]int, len(p.tokens)), 0
+	for i, t := range p.tokens {
+		begins[i] = length
+		length += len(c.model.Tokenizer.Bytes(t.ID))
+	}
+	for i, at := range begins {
+		at = min(max(0, at+len(p.text)-length), len(p.text))
+		for at > 0 && at < len(p.text) && !utf8.RuneStart(p.text[at]) {
+			at--
+		}
+		begins[i] = c.offset + utf8.RuneCountInString(p.text[:at])
+	}
+	return begins
 }
 
 // finish is why it ended, in the words of the API.

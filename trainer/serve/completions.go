@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
@@ -172,7 +171,6 @@ type textLogProbs struct {
 func (f *textForm) whole(choices []*choice, u usage) any {
 	o := textObject{head: f.head, Usage: &u}
 	for _, c := range choices {
-		c.offset = 0
 		o.Choices = append(o.Choices, textChoice{c.all.text, c.index, f.logProbs(c, c.all), text(c.finish())})
 	}
 	return o
@@ -196,7 +194,8 @@ func (f *textForm) logProbs(c *choice, p piece) *textLogProbs {
 	if !c.probs {
 		return nil
 	}
-	l := &textLogProbs{Tokens: []string{}, Chosen: []float64{}, Top: []map[string]float64{}, Offsets: []int{}}
+	l := &textLogProbs{Tokens: []string{}, Chosen: []float64{}, Top: []map[string]float64{},
+		Offsets: append([]int{}, p.offsets...)}
 	for _, t := range p.tokens {
 		own := c.logProb(t.ID, t.LogProb)
 		top := map[string]float64{}
@@ -204,8 +203,6 @@ func (f *textForm) logProbs(c *choice, p piece) *textLogProbs {
 			top[c.logProb(other.ID, 0).Token] = other.LogProb
 		}
 		l.Tokens, l.Chosen, l.Top = append(l.Tokens, own.Token), append(l.Chosen, own.LogProb), append(l.Top, top)
-		l.Offsets = append(l.Offsets, c.offset)
-		c.offset += utf8.RuneCountInString(own.Token)
 	}
 	return l
 }
