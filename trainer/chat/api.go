@@ -93,7 +93,8 @@ func ToolsFromAPI(data []byte) ([]any, error) {
 		kind, _ := object.Get("type")
 		function, _ := object.Get("function")
 		f, _ := function.(*Object)
-		if name, _ := f.Get("name"); kind != "function" || name == nil {
+		name, _ := f.Get("name")
+		if s, _ := name.(string); kind != "function" || s == "" {
 			return nil, fmt.Errorf(`tools[%d] must be {"type": "function", "function": {"name": ...}}`, i)
 		}
 	}

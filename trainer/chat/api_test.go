@@ -91,6 +91,7 @@ func TestCallsHaveTheFormThatATemplateTakes(t *testing.T) {
 
 func TestToolsOfTheAPI(t *testing.T) {
 	for text, want := range map[string]int{``: 0, `null`: 0, `[]`: 0, `{}`: -1, `"f"`: -1, `[`: -1, `["f"]`: -1,
+		`[{"type": "function", "function": {"name": 5}}]`: -1, `[{"type": "function", "function": {"name": ""}}]`: -1,
 		`[{"type": "function"}]`: -1, `[{"type": "web", "function": {"name": "f"}}]`: -1,
 		`[{"type": "function", "function": {"name": "f"}}]`: 1} {
 		if got, err := ToolsFromAPI([]byte(text)); len(got) != max(0, want) || (err != nil) != (want < 0) {

@@ -70,7 +70,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	}
 	n := 1
 	set(&n, q.N)
-	release, err := s.admit(n)
+	release, err := s.admit(n, 1)
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 	}
 	n := 1
 	set(&n, q.N)
-	release, err := s.admit(n * max(1, len(q.Prompt.texts)+len(q.Prompt.tokens)))
+	release, err := s.admit(n, max(1, len(q.Prompt.texts)+len(q.Prompt.tokens)))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/seed98097648/tune/trainer/chat"
 )
@@ -46,6 +47,9 @@ func (q *chatRequest) conversation() (c chat.Conversation, err error) {
 	}
 	c.Vars = map[string]any{}
 	for name, v := range q.TemplateArguments.All() {
+		if slices.Contains([]any{"messages", "tools", "add_generation_prompt"}, name) {
+			return c, badRequest("chat_template_kwargs", "chat_template_kwargs has %s, which the request itself says", name)
+		}
 		c.Vars[name.(string)] = v
 	}
 	c.Tools, err = q.tools()

@@ -24,6 +24,8 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		{chat, `{`, "", 400},
 		{chat, `[]`, "", 400},
 		{chat, `{"messages": 5}`, "messages", 400},
+		{chat, `{"messages": [{"role": "user", "content": "` + "\xff" + `"}]}`, "", 400},
+		{chat, `{"messages": [{"role": "user", "content": "\ud83d"}]}`, "", 400},
 		{chat, `{}`, "messages", 400},
 		{chat, `{"messages": []}`, "messages", 400},
 		{chat, `{"messages": [{"content": "x"}]}`, "", 400},
@@ -50,6 +52,7 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		{chat, `{` + hello + `, "logit_bias": {"5": 1}}`, "logit_bias", 400},
 		{chat, `{` + hello + `, "n": 0}`, "n", 400},
 		{chat, `{` + hello + `, "n": 17}`, "n", 400},
+		{chat, `{` + hello + `, "n": 9}`, "n", 400},
 		{chat, `{` + hello + `, "max_tokens": 0}`, "max_tokens", 400},
 		{chat, `{` + hello + `, "max_completion_tokens": -1}`, "max_completion_tokens", 400},
 		{chat, `{` + hello + `, "stop": ""}`, "stop", 400},
@@ -64,6 +67,11 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		{chat, `{` + hello + `, "tools": [{"type": "function"}]}`, "tools", 400},
 		{chat, `{` + hello + `, "tools": "f"}`, "tools", 400},
 		{chat, `{` + hello + `, ` + tools + `, "tool_choice": "required"}`, "tool_choice", 400},
+		{chat, `{` + hello + `, "tools": [{"type": "function", "function": {"name": ""}}]}`, "tools", 400},
+		{chat, `{` + hello + `, "tool_choice": "required"}`, "tool_choice", 400},
+		{chat, `{` + hello + `, "chat_template_kwargs": {"messages": []}}`, "chat_template_kwargs", 400},
+		{chat, `{` + hello + `, "chat_template_kwargs": {"tools": []}}`, "chat_template_kwargs", 400},
+		{chat, `{` + hello + `, "chat_template_kwargs": {"add_generation_prompt": false}}`, "chat_template_kwargs", 400},
 		{chat, `{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 300) + `"}]}`, "messages", 400},
 		{text, `{}`, "prompt", 400},
 		{text, `{"prompt": ""}`, "prompt", 400},
@@ -80,6 +88,7 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		{text, `{"prompt": "x", "best_of": 2}`, "best_of", 400},
 		{text, `{"prompt": "x", "suffix": "y"}`, "suffix", 400},
 		{text, `{"prompt": ["a", "b", "c"], "n": 3}`, "prompt", 400},
+		{text, `{"prompt": "a", "n": 9}`, "n", 400},
 		{text, `{"prompt": "` + strings.Repeat("x", 1<<16) + `"}`, "", 413},
 		{"/v1/embeddings", `{}`, "", 404},
 	} {
@@ -88,6 +97,20 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		if a.Error == nil || status != tt.status || a.Error.Param != tt.param || a.Error.Message == "" ||
 			strings.Contains(a.Error.Message, "generate.") {
 			t.Errorf("%.100s: %d %.300s, want %d with the parameter %q", tt.body, status, b, tt.status, tt.param)
+		}
+	}
+}
+
+// TestHalvesOfCharactersAreRefused, and characters that are written as two escapes are not.
+func TestHalvesOfCharactersAreRefused(t *testing.T) {
+	s := start(t, &parrot{wait: ready}, plainTemplate, nil)
+	for escaped, want := range map[string]int{
+		`\ud83d\ude00`: 200, `\uD83D\uDE00\ud83d\ude00x`: 200, `\u00e9\n\\ud83d`: 200, `\\\ud83d\ude00`: 200,
+		`\ud83d`: 400, `\ud83dx\ude00`: 400, `\ude00`: 400, `\ude00\ud83d`: 400, `\ud83d\u00e9`: 400, `\ud83d\n`: 400,
+		`\ud83d\ud83d\ude00`: 400, `\\\ud83d`: 400,
+	} {
+		if status, b := s.post("/v1/completions", `{"prompt": "`+escaped+`"}`); status != want {
+			t.Errorf("%s: %d %s", escaped, status, b)
 		}
 	}
 }

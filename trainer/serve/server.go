@@ -178,10 +178,16 @@ func (s *Server) model(name string) (*Model, error) {
 	return nil, notFound("model", "model_not_found", "there is no model %q here; there is %q", name, names)
 }
 
-// admit makes room for some texts among those that are written or wait, until release is called.
-func (s *Server) admit(texts int) (release func(), err error) {
+// admit makes room for n texts after each of some prompts, among those that are written or wait, until release is
+// called.
+func (s *Server) admit(n, prompts int) (release func(), err error) {
+	texts := n * prompts
 	if most := s.MaxTexts; texts > most {
-		return nil, badRequest("prompt", "%d texts at once; this server takes %d", texts, most)
+		param := "prompt"
+		if n > most {
+			param = "n"
+		}
+		return nil, badRequest(param, "%d texts at once; this server takes %d", texts, most)
 	}
 	if now := s.texts.Add(int64(texts)); now > int64(s.MaxTexts) {
 		s.texts.Add(-int64(texts))
