@@ -11,8 +11,8 @@ import (
 var ErrSurrogate = errors.New(`half of a surrogate pair, such as \ud83d alone, is no character: a text was cut ` +
 	"within one")
 
-// Surrogates looks for halves of surrogate pairs in JSON that is known to be valid. encoding/json would take
-// each for U+FFFD without a word, as it does with bytes that are no UTF-8.
+// Surrogates looks for halves of surrogate pairs in JSON, which encoding/json takes for U+FFFD without a word, as it
+// does with bytes that are no UTF-8. What is no JSON at all is for encoding/json to say.
 func Surrogates(json []byte) error {
 	for i := bytes.IndexByte(json, '\\'); i >= 0 && i+1 < len(json); {
 		first := escaped(json[i:])

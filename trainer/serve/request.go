@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -81,7 +80,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 		return e
 	}
 	_ = rc.SetReadDeadline(time.Time{}) // or the wait for the client to hang up would end
-	if !utf8.Valid(body) || hasHalves(body) {
+	if !utf8.Valid(body) || plainjson.Surrogates(body) != nil {
 		return badRequest("", "the request is not UTF-8, or has half a character in an escape such as \\ud800")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
@@ -97,28 +96,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 		return badRequest(param, "%v", plainjson.Explain(body, into, err))
 	}
 	return nil
-}
-
-// hasHalves reports whether a JSON text has the escape of a half of a character, of which there must be two together.
-func hasHalves(text []byte) bool {
-	first := false // whether the escape before is the first half
-	for {
-		at := bytes.IndexByte(text, '\\')
-		if at < 0 || len(text) < at+2 {
-			return first
-		}
-		unit, length := uint64(0), 2
-		if text[at+1] == 'u' && len(text) >= at+6 {
-			unit, _ = strconv.ParseUint(string(text[at+2:at+6]), 16, 16) // what is no number, is no JSON
-			length = 6
-		}
-		second := unit>>10 == 0xdc00>>10
-		if first != second || first && at > 0 {
-			return true
-		}
-		first = unit>>10 == 0xd800>>10
-		text = text[at+length:]
-	}
 }
 
 // given reports whether a field has a value that says anything.
