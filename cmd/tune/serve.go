@@ -127,7 +127,11 @@ func (f *serveFlags) check(c *Command) error {
 	case c.Flags.Changed("api-key") && f.Key == "":
 		return c.usagef("--api-key is empty: name a key, or leave the flag out")
 	}
-	f.Key = cmp.Or(f.Key, os.Getenv(apiKeyEnv))
+	if key := cmp.Or(f.Key, os.Getenv(apiKeyEnv)); key != "" {
+		if f.Key = strings.TrimSpace(key); f.Key == "" { // as that of a client is
+			return c.usagef("--api-key or $%s has nothing but spaces: name a key", apiKeyEnv)
+		}
+	}
 	if f.template != "" {
 		if err := c.oneOf("template", f.template, chat.Names()...); err != nil {
 			return err

@@ -57,7 +57,7 @@ func isPatience(line string) bool { return strings.HasPrefix(line, "tune: interr
 // TestAServerAnswersAsGenerateDoes, to the last character, and ends in order when it is told to.
 func TestAServerAnswersAsGenerateDoes(t *testing.T) {
 	t.Parallel()
-	cmd, url, stderr := startServer(t, "--api-key", "secret")
+	cmd, url, stderr := startServer(t, "--api-key", " secret\n")
 	generate := exec.Command("tune", "generate", "--model", "m", "--chat", "--template", "default", "--prompt", "hi",
 		"--max-new-tokens", "12", "--json")
 	generate.Dir = cmd.Dir

@@ -32,11 +32,14 @@ func (s *Server) keyed(next func(w http.ResponseWriter, r *http.Request) error) 
 // are allowed, and answers the question of a browser whether they are.
 func (s *Server) guarded(next http.Handler) (http.Handler, error) {
 	anyOrigin := slices.Contains(s.Origins, "*")
+	var origins []string
 	forgery := http.NewCrossOriginProtection()
 	for _, o := range s.Origins {
 		if o == "*" {
 			continue
 		}
+		o = strings.ToLower(o) // as browsers write it
+		origins = append(origins, o)
 		if err := forgery.AddTrustedOrigin(o); err != nil {
 			return nil, fmt.Errorf("serve: the origin %q: %w", o, err)
 		}
@@ -49,7 +52,7 @@ func (s *Server) guarded(next http.Handler) (http.Handler, error) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		origin := r.Header.Get("Origin")
-		allowed := anyOrigin || slices.Contains(s.Origins, origin)
+		allowed := anyOrigin || slices.Contains(origins, origin)
 		h.Add("Vary", "Origin")
 		if origin != "" && allowed {
 			h.Set("Access-Control-Allow-Origin", origin)
@@ -80,7 +83,7 @@ func forbidden(format string, args ...any) error {
 }
 
 // isHost reports whether the server may be called so. A name that somebody else's name server gives to this
-// machine would make a page of theirs one of this server's.
+// machine would make a page of theirs one of this server's; a program of HTTP/1.0 may give none.
 func (s *Server) isHost(host string) bool {
 	if s.Hosts == nil {
 		return true
@@ -93,5 +96,5 @@ func (s *Server) isHost(host string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}
-	return name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(s.Hosts, name)
+	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(s.Hosts, name)
 }

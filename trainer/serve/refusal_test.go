@@ -3,6 +3,7 @@ package serve_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -179,6 +180,7 @@ func TestPagesOfOtherOriginsAreKeptOut(t *testing.T) {
 		"none allowed":               {nil, nil, "POST", other, "", 403, false},
 		"another allowed":            {[]string{own}, nil, "POST", other, "", 403, false},
 		"allowed":                    {[]string{own}, nil, "POST", own, "", 200, true},
+		"allowed in capitals":        {[]string{"HTTPS://Own.Example"}, nil, "POST", own, "", 200, true},
 		"all allowed":                {[]string{"*"}, nil, "POST", other, "", 200, true},
 		"the browser's question":     {[]string{own}, nil, "OPTIONS", own, "", 204, true},
 		"refused":                    {[]string{own}, nil, "OPTIONS", other, "", 204, false},
@@ -201,6 +203,17 @@ func TestPagesOfOtherOriginsAreKeptOut(t *testing.T) {
 				t.Errorf("status %d, allowed %q", r.StatusCode, got)
 			}
 		})
+	}
+}
+
+// TestAProgramNeedNotNameTheServer, as HTTP/1.0 has it: no browser leaves that out.
+func TestAProgramNeedNotNameTheServer(t *testing.T) {
+	s := start(t, realEngine(t), plainTemplate, func(c *serve.Config) { c.Hosts = []string{"here"} })
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/health", nil)
+	r.Host = ""
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != http.StatusOK {
+		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
 
