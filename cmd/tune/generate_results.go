@@ -109,7 +109,7 @@ func (r *results) failures() error {
 	if r.failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %s have no text: see \"error\" in %s", r.failed, amount.Of(r.done, "line"), r.path)
+	return fmt.Errorf("%d of %s without a text: see \"error\" in %s", r.failed, amount.Of(r.done, "line"), r.path)
 }
 
 // Close ends the writing. A file without a line is not left behind.
