@@ -38,8 +38,8 @@ With --prompts a file is answered, several lines at the same time. A line is a
 JSON object with prompt or messages, and if need be with tools, id, temperature,
 top_k, top_p, min_p, repetition_penalty, seed, max_new_tokens and stop. --out
 gets a line for each, in the same order, with id, text, stop_reason,
-prompt_tokens and new_tokens, or with an error. Lines that it has already are not
-written again, so that a run that was ended can go on.`
+prompt_tokens and new_tokens, or with an error. Lines that it has already are
+not written again, so that a run that was ended can go on.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
 tune generate --model DIR --chat --system "Answer in one sentence."
