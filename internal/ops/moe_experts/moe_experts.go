@@ -173,6 +173,13 @@ func expertExtremes(f core.Facts, add opdef.Adder) {
 		}
 		return 1 + k
 	}))
+	many := max(131, f.Experts)
+	add("most to one of many experts", 300, routed(func(t, k int) int {
+		if t%9 == 0 {
+			return (t/9 + k) % many
+		}
+		return many - f.TopK + k
+	}), func(f *core.Facts) { f.Experts = many })
 	if f.Routing == core.RoutingAny {
 		add("weights of any size", 29, weights(func(t, k int, v float64) float64 {
 			return []float64{-v, 0, 1e4 * v, 1e-4 * v, -1}[(t+k)%5]
