@@ -179,7 +179,7 @@ func (r *session) loop(ctx context.Context) error {
 		}
 		limit := r.job.Config.MaxTime
 		r.sum.TimeUp = limit > 0 && r.state.Step > from && clock.Since(begin) >= limit && !last
-		interrupted, err := r.anybody((ctx.Err() != nil || r.sum.TimeUp) && !last)
+		interrupted, err := r.anybody("whether to go on", (ctx.Err() != nil || r.sum.TimeUp) && !last)
 		if err != nil {
 			return err
 		}

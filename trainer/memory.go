@@ -92,7 +92,7 @@ func (c Config) refers() bool {
 // already, and its kernels are where the run has them.
 func (r *session) checkMemory() error {
 	j, c := r.job, r.job.Config
-	if c.Force && j.World == nil { // other ranks may not be forced
+	if c.Force && j.World.Size() == 1 { // other ranks may not be forced
 		return nil
 	}
 	run := c.Forecast(rowsIn(j.Eval) > 0, r.sum.Report.Processes())

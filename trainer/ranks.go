@@ -135,7 +135,7 @@ func (r *session) inSync() error {
 }
 
 // anybody reports whether it is so on any rank.
-func (r *session) anybody(so bool) (bool, error) {
+func (r *session) anybody(what string, so bool) (bool, error) {
 	if r.job.World == nil {
 		return so, nil
 	}
@@ -143,7 +143,7 @@ func (r *session) anybody(so bool) (bool, error) {
 	if so {
 		mine[0] = 1
 	}
-	all, err := r.job.World.Exchange("whether to go on", mine)
+	all, err := r.job.World.Exchange(what, mine)
 	return slices.ContainsFunc(all, func(m []byte) bool { return m[0] == 1 }), err
 }
 

@@ -109,7 +109,7 @@ func (r *session) restore(from *Resume) error {
 	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
 	// The first rank saves, and all take part in it, wherever the others would.
-	own, err := r.anybody(r.leads() && same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)))
+	own, err := r.anybody("where the run was saved", r.leads() && same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)))
 	if own {
 		r.saved = was.Step
 	}

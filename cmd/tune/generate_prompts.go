@@ -93,7 +93,7 @@ func (p *promptLine) check() (err error) {
 	switch {
 	case (p.Prompt == nil) == (p.Messages == nil):
 		return errors.New(`a line must have either "prompt" or "messages"`)
-	case p.Prompt != nil && p.tools != nil:
+	case p.Prompt != nil && len(p.tools) > 0:
 		return errors.New("tools are for messages: give the question as one of these")
 	case p.MaxNewTokens != nil && *p.MaxNewTokens < 0:
 		return fmt.Errorf("max_new_tokens is %d, must not be negative", *p.MaxNewTokens)

@@ -163,9 +163,11 @@ func (m *Message) mapCalls(to func(function *Object) *Object) {
 	}
 	calls = slices.Clone(calls)
 	for i, call := range calls {
-		object := call.(*Object)
-		function, _ := object.Get("function")
-		calls[i] = with(object, "function", to(function.(*Object)))
+		object, _ := call.(*Object)
+		v, _ := object.Get("function")
+		if function, ok := v.(*Object); ok { // others FromAPI refuses
+			calls[i] = with(object, "function", to(function))
+		}
 	}
 	m.ToolCalls = calls
 }

@@ -116,3 +116,17 @@ func TestToolsThatATemplateLeavesOutAreFound(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsThatSayNone: what a tool says of itself is no content that is null.
+func TestToolsThatSayNone(t *testing.T) {
+	tm, err := Parse("null", `{% for t in tools %}{{ t.description }};{% endfor %}{% for m in messages %}`+
+		`{% if m.content is none %}{{ m.tool_calls[0].function.arguments | tojson }}{% else %}{{ m.content }}{% endif %}`+
+		`{% endfor %}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Conversation{Messages: []Message{callOfAdd(t).Messages[1]}, Tools: []any{with(nil, "description", "5 or None")}}
+	if text, err := tm.Render(tm.Fit(c), false); err != nil || text != `5 or None;{"b": 2, "a": 1.0}` {
+		t.Errorf("%q, %v", text, err)
+	}
+}

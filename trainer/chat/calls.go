@@ -3,6 +3,7 @@ package chat
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // callForm is how a template takes calls of tools.
@@ -28,10 +29,19 @@ func exampleCalls() []Message {
 
 // calls finds out by examples how the template takes calls, and what it writes of them: "" if it does not. Templates
 // ask whether the content is null, or fail at that, or write None.
-func (t *Template) calls(tools []any) (f callForm, written string) {
+func (t *Template) calls(tools []any, vars map[string]any) (f callForm, written string) {
+	c := Conversation{Tools: tools, Vars: vars}
+	nones := sync.OnceValue(func() int { // of the template, and of what tools say of themselves
+		plain := c
+		plain.Messages = []Message{{Role: "user", Content: "x"}}
+		text, _ := t.Render(plain, false)
+		return strings.Count(text, "None")
+	})
 	for _, f := range []callForm{{null: true}, {}, {null: true, text: true}, {text: true}} {
-		text, err := t.Render(Conversation{Messages: f.of(exampleCalls()), Tools: tools}, false)
-		if err == nil && strings.Count(text, ExampleValue) == 2 && !strings.Contains(text, "None") {
+		c.Messages = f.of(exampleCalls())
+		text, err := t.Render(c, false)
+		n := strings.Count(text, "None")
+		if err == nil && strings.Count(text, ExampleValue) == 2 && (n == 0 || n <= nones()) {
 			return f, text
 		}
 	}
@@ -41,7 +51,7 @@ func (t *Template) calls(tools []any) (f callForm, written string) {
 // ExampleCall returns a conversation with calls of ExampleName with ExampleValue as the template writes it; "" for one
 // that writes no calls.
 func (t *Template) ExampleCall() string {
-	_, written := t.calls(nil)
+	_, written := t.calls(nil, nil)
 	return written
 }
 
@@ -49,7 +59,7 @@ func (t *Template) ExampleCall() string {
 // there is none, and arguments that are objects, or the text that the API has.
 func (t *Template) Fit(c Conversation) Conversation {
 	if slices.ContainsFunc(c.Messages, func(m Message) bool { return m.ToolCalls != nil }) {
-		f, _ := t.calls(c.Tools)
+		f, _ := t.calls(c.Tools, c.Vars)
 		c.Messages = f.of(c.Messages)
 	}
 	return c

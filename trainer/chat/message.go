@@ -111,7 +111,7 @@ type Span struct {
 	// Message is whose words these are, as an index of the conversation's messages, or -1 where that is not known:
 	// of context, and where generation blocks do not say.
 	Message int
-	// Open says of the last words that nothing ends them: the template has no token for the end of a turn. Those
-	// of GLM-4 let a turn end where the next begins.
+	// Open says of the last words, after which there is white space at most, that nothing ends them: the template has no
+	// token for the end of a turn, and no generation blocks. Those of GLM-4 let a turn end where the next begins.
 	Open bool
 }

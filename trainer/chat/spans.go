@@ -57,8 +57,12 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 		words, owners = append(words, r), append(owners, i)
 	}
 	out := spans(full.Text, words, owners)
-	if n := len(out); n > 0 && cut.stop == "" {
-		out[n-1].Open = out[n-1].Learn && !endOfTurn.MatchString(out[n-1].Text)
+	last := len(out) - 1
+	if last > 0 && strings.TrimSpace(out[last].Text) == "" {
+		last--
+	}
+	if last >= 0 && cut.stop == "" {
+		out[last].Open = out[last].Learn && !endOfTurn.MatchString(out[last].Text)
 	}
 	return out, nil
 }
@@ -104,9 +108,12 @@ func (t *Template) owners(c Conversation, blocks int) []int {
 			owners = append(owners, i)
 		}
 	}
+	if len(owners) == 1 {
+		return slices.Repeat(owners, blocks)
+	}
 	known := len(owners) == blocks
 	for n, i := range owners {
-		if len(owners) == 1 || !known {
+		if !known {
 			break
 		}
 		before := c
@@ -321,13 +328,7 @@ func (c *cutter) probed(i int) Message {
 	m := c.conversation.Messages[i]
 	m.Content = c.probe
 	if m.Extra != nil {
-		extra := new(Object)
-		for key, v := range m.Extra.All() {
-			if key != "content" {
-				extra.Set(key.(string), v)
-			}
-		}
-		m.Extra = extra
+		m.Extra = without(m.Extra, "content")
 	}
 	return m
 }

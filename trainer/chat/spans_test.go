@@ -118,6 +118,36 @@ func TestWordsOfPublishedTemplates(t *testing.T) {
 	}
 }
 
+// TestWordsThatALineEndFollows: nothing but white space ends the turns of such a template.
+func TestWordsThatALineEndFollows(t *testing.T) {
+	tm, err := Parse("lines", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, err := tm.Spans(twoTurns("", "Hello!", "A bot."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range spans {
+		if s.Open != (i == len(spans)-2) || s.Open && s.Text != "A bot." {
+			t.Errorf("span %d, %q, is open: %v", i, s.Text, s.Open)
+		}
+	}
+}
+
+// TestTheBlocksOfOneMessageAreItsOwn has a template that writes two.
+func TestTheBlocksOfOneMessageAreItsOwn(t *testing.T) {
+	tm, err := Parse("two", `{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}a{% endgeneration %} `+
+		`{% generation %}{{ m.content }}{% endgeneration %}{% endif %}{% endfor %}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, err := tm.Spans(Conversation{Messages: []Message{user("Hi"), assistant("Hello!")}})
+	if err != nil || len(spans) != 3 || spans[0].Message != 1 || spans[1].Message != -1 || spans[2].Message != 1 {
+		t.Errorf("spans %+v, %v", spans, err)
+	}
+}
+
 // TestWordsThatNothingEnds: where a turn ends with what begins the next, the last of a conversation is told to be
 // open.
 func TestWordsThatNothingEnds(t *testing.T) {
@@ -148,10 +178,10 @@ func TestBlocksOfUnknownMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := twoTurns("", "Hello!", "")
+	c := twoTurns("", "Hello!", "A bot.")
 	c.Messages[1].Extra = new(Object)
 	c.Messages[1].Extra.Set("reasoning_content", "hm")
-	for _, second := range []string{"", "A bot."} {
+	for _, second := range []string{"A bot.", ""} {
 		c.Messages[3].Content = second
 		spans, err := tm.Spans(c)
 		if err != nil {

@@ -120,14 +120,15 @@ func TestCallsThatATemplateLeavesOutAreRefused(t *testing.T) {
 	}
 }
 
-// TestALongConversationIsRenderedFewTimes, of which two find out how the template has calls, and once less if there is
+// TestALongConversationIsRenderedFewTimes, of which three find out how the template has calls, once less if there is
 // no room for it or nobody waits for the answer.
 func TestALongConversationIsRenderedFewTimes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rounds, renders int
 		gone            bool
 	}{
-		"short": {1, 4, false}, "long": {30, 4, false}, "too long": {200, 3, false}, "gone": {30, 3, true},
+		"short": {1, 5, false}, "long": {30, 5, false}, "too long": {200, 4, false}, 
+		"gone": {30, 4, true},
 	} {
 		renders := 0
 		s := start(t, &parrot{wait: ready}, toolTemplate, nil)

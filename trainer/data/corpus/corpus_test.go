@@ -43,6 +43,9 @@ func (plain) Spans(c chat.Conversation) ([]chat.Span, error) {
 		}
 		spans = append(spans, chat.Span{Text: m.Role + ">"}, chat.Span{Text: m.Content + "|",
 			Learn: m.Role == "assistant", Message: i, Open: i+1 == len(c.Messages) && strings.HasSuffix(m.Content, "...")})
+		if i+1 == len(c.Messages) && m.Content == "line..." {
+			spans = append(spans, chat.Span{Text: "\n", Message: -1})
+		}
 	}
 	return spans, nil
 }
@@ -156,6 +159,8 @@ func TestWhatIsLearned(t *testing.T) {
 		"the assistant's words":              {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{}, "user>a|assistant>[b|]"},
 		"the end of a text, where nothing ends the words": {"a.jsonl", fmt.Sprintf(pairRow, "a", "b..."), Config{},
 			"user>a|assistant>[b...|$]"},
+		"the end of a text in place of a line's": {"a.jsonl", fmt.Sprintf(pairRow, "a", "line..."), Config{},
+			"user>a|assistant>[line...|$]"},
 		"all of a conversation on request": {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{TrainOnPrompt: true},
 			"u[ser>a|assistant>b|]"},
 		"nothing of a weight of 0": {"a.jsonl", chatRow, Config{}, "user>a|assistant>b|user>c|assistant>[d|]"},

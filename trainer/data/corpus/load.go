@@ -57,7 +57,7 @@ func (l *loader) read(ctx context.Context, s Source) error {
 	switch {
 	case l.report.Examples > before.Examples:
 		return nil
-	case l.before != nil && l.report.Empty == before.Empty:
+	case l.isFirst && l.report.Empty == before.Empty:
 		return fmt.Errorf("%s: one marked answer alone: how far the model has moved is measured on the answers to other "+
 			"prompts; give two or more", s.Name)
 	case l.report.Bad > before.Bad:
@@ -98,10 +98,11 @@ func (l *loader) readFile(ctx context.Context, s Source, file string, first int)
 			return ctx.Err()
 		}
 		if err == nil && report.Format == "" {
-			if layout, err = l.layout(s, r); err != nil {
+			if layout, err = l.layout(s, r); err == nil {
+				report.Format = layout.Format
+			} else if row := (*records.Error)(nil); !errors.As(err, &row) {
 				return fmt.Errorf("%v: %w", r.Place, err)
 			}
-			report.Format = layout.Format
 		}
 		if err == nil {
 			err = l.row(layout, r)
@@ -118,7 +119,17 @@ func (l *loader) readFile(ctx context.Context, s Source, file string, first int)
 	return nil
 }
 
-func (l *loader) layout(s Source, first records.Record) (format.Layout, error) {
+// layout tells the layout of a file by a row. If what would tell it cannot be read, another row may.
+func (l *loader) layout(s Source, row records.Record) (format.Layout, error) {
+	layout, err := l.layoutBy(s, row)
+	if err != nil && len(row.Broken) > 0 {
+		err = &records.Error{Place: row.Place,
+			Err: fmt.Errorf("%w; it has columns that cannot be read: %v", err, row.Broken)}
+	}
+	return layout, err
+}
+
+func (l *loader) layoutBy(s Source, first records.Record) (format.Layout, error) {
 	if s.describe != nil {
 		layout, err := s.describe(first)
 		return layout, cmp.Or(err, l.fits(layout.Format))

@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -62,12 +61,17 @@ func (l *loader) preference(at records.Place, e format.Example) error {
 		l.isFirst = true
 		return nil
 	}
-	var first error
 	if l.isFirst {
 		l.isFirst = false
-		first = l.addMarked(before, a)
+		err := l.addMarked(before, a)
+		if err != nil && l.config.SkipBadRows { // or the caller says it
+			err = l.bad(err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(first, l.addMarked(a, before))
+	return l.addMarked(a, before)
 }
 
 // addMarked adds an answer, and beside it the other one as if it had been given to the same prompt.

@@ -28,15 +28,17 @@ func (l *loader) conversation(e format.Example) (ids []int32, learn []bool, err 
 	if err := mute(spans, e.Mute); err != nil {
 		return nil, nil, err
 	}
-	last := len(spans) - 1
-	open := last >= 0 && spans[last].Open && spans[last].Learn
+	open := slices.IndexFunc(spans, func(s chat.Span) bool { return s.Open && s.Learn })
+	if open >= 0 && l.model.EOS != data.None {
+		spans = spans[:open+1]
+	}
 	if l.config.TrainOnPrompt {
 		for i := range spans {
 			spans[i].Learn = true
 		}
 	}
 	ids, learn = l.pieces.encode(l.model.Encoder, join(spans))
-	if open && l.model.EOS != data.None { // the model would not learn to stop
+	if open >= 0 && l.model.EOS != data.None { // or the model would not learn to stop
 		ids, learn = append(slices.Clip(ids), l.model.EOS), append(learn, true)
 	}
 	return ids, learn, nil
@@ -49,7 +51,7 @@ func mute(spans []chat.Span, muted []bool) error {
 		case muted == nil || !s.Learn:
 		case s.Message < 0:
 			return errors.New("some messages are not to be learned, but the chat template does not keep the assistant's " +
-				"messages apart")
+				"messages apart, with one generation block each")
 		case muted[s.Message]:
 			spans[i].Learn = false
 		}

@@ -74,7 +74,8 @@ func Detect(f Format, r records.Record) (Layout, error) {
 // refused recognizes data for other kinds of training: a row that has more than the columns of the layout.
 func (l Layout) refused(r records.Record) error {
 	for _, media := range []string{"image", "images", "video", "videos", "audio", "audios"} {
-		if raw := string(r.Fields[media]); raw != "" && raw != "null" && raw != "[]" && raw != `""` {
+		raw := string(r.Fields[media])
+		if r.Broken[media] != nil || raw != "" && raw != "null" && raw != "[]" && raw != `""` {
 			return fmt.Errorf("column %q: only text can be trained on", media)
 		}
 	}
@@ -86,8 +87,10 @@ func (l Layout) refused(r records.Record) error {
 			ErrPreference)
 	}
 	_, tagged := r.Fields["kto_tag"]
-	if label := word(r.Fields["label"]); tagged || label == "true" || label == "false" {
-		return fmt.Errorf("columns %q: these are answers marked good or bad (kto): %w", r.Columns(), ErrPreference)
+	_, isText := r.Fields["text"] // of which a label is a class
+	if label := word(r.Fields["label"]); tagged || !isText && (label == "true" || label == "false") {
+		return fmt.Errorf("columns %q: these are answers marked good or bad (kto): %w; with corpus.Config.Format all are "+
+			"learned", r.Columns(), ErrPreference)
 	}
 	return nil
 }

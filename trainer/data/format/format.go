@@ -151,7 +151,7 @@ func (l Layout) list(r records.Record, column string) ([]any, error) {
 		}
 		raw = json.RawMessage(s)
 	}
-	v, err := chat.ParseJSON(raw)
+	v, err := parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("field %q: %w", column, err)
 	}
@@ -160,6 +160,14 @@ func (l Layout) list(r records.Record, column string) ([]any, error) {
 		return nil, fmt.Errorf("field %q is not a list but %.20s", column, raw)
 	}
 	return list, nil
+}
+
+// parse reads JSON that may have stood in a string.
+func parse(raw json.RawMessage) (any, error) {
+	if err := plainjson.Surrogates(raw); err != nil {
+		return nil, err
+	}
+	return chat.ParseJSON(raw)
 }
 
 // The roles of messages, as chat templates call them.
@@ -173,35 +181,95 @@ const (
 	call = "function_call"
 )
 
-// pairs reads Alpaca and Prompt: a question and its answer, and what came before. Of a prompt that is a list of
-// messages nothing is learned.
+// pairs reads Alpaca and Prompt: a question and its answer, and what came before.
 func (l Layout) pairs(r records.Record) (Example, error) {
-	said, err := l.said(r)
+	if e, ok, err := l.halves(r); ok || err != nil {
+		return e, err
+	}
+	prompt, err := l.question(r)
 	if err != nil {
 		return Example{}, err
 	}
-	messages, err := l.answer(r, l.Columns.Response, said)
+	response, err := l.required(r, l.Columns.Response)
 	if err != nil {
 		return Example{}, err
+	}
+	first, err := l.optional(r, l.Columns.System)
+	if err != nil {
+		return Example{}, err
+	}
+	history, err := l.history(r)
+	if err != nil {
+		return Example{}, err
+	}
+	if strings.TrimSpace(response) == "" {
+		return Example{}, fmt.Errorf("field %q is empty: there is nothing to learn", l.Columns.Response)
+	}
+	c := &chat.Conversation{Messages: systemMessage(first)}
+	c.Messages = append(append(c.Messages, history...), chat.Message{Role: user, Content: prompt},
+		chat.Message{Role: assistant, Content: response})
+	if c.Tools, err = l.tools(r); err != nil {
+		return Example{}, err
+	}
+	return Example{Chat: c}, nil
+}
+
+// halves reads a prompt and an answer that are both messages, of which the answer's alone are learned; ok is false if
+// they are not.
+func (l Layout) halves(r records.Record) (e Example, ok bool, err error) {
+	if _, _, ok, err := l.messagesIn(r, l.Columns.Prompt); err != nil || !ok {
+		return e, false, err
+	}
+	answer, mute, ok, err := l.messagesIn(r, l.Columns.Response)
+	if err != nil || !ok {
+		return e, false, err
+	}
+	said, err := l.said(r)
+	if err != nil {
+		return e, false, err
 	}
 	tools, err := l.tools(r)
 	if err != nil {
-		return Example{}, err
+		return e, false, err
 	}
-	e := Example{Chat: &chat.Conversation{Messages: messages, Tools: tools}}
-	if _, ok := l.messagesIn(r.Fields[l.Columns.Prompt]); ok {
-		e = lastLearned(messages, len(said), tools)
+	e = lastLearned(append(said, answer...), len(said), tools)
+	learn := false
+	for i, m := range answer {
+		if mute[i] {
+			e.mute(len(said) + i)
+		}
+		learn = learn || m.Role == assistant && !mute[i]
 	}
-	if n := len(messages); n == 0 || !saysSomething(messages[n-1]) {
-		return Example{}, fmt.Errorf("field %q is empty, or not the assistant's: there is nothing to learn",
-			l.Columns.Response)
+	if !learn {
+		return e, false, fmt.Errorf("field %q: no message of the assistant to learn", l.Columns.Response)
 	}
-	return e, nil
+	return e, true, nil
 }
 
-// saysSomething reports whether a message is an answer that has words or calls.
-func saysSomething(m chat.Message) bool {
-	return m.Role == assistant && (m.ToolCalls != nil || strings.TrimSpace(m.Content) != "")
+// alone checks that nothing stands beside a prompt that has all that was said before.
+func (l Layout) alone(r records.Record) error {
+	query, err := l.optional(r, l.Columns.Query)
+	if err != nil {
+		return err
+	}
+	history, err := l.history(r)
+	switch {
+	case err != nil:
+		return err
+	case query != "":
+		return fmt.Errorf("field %q: field %q is a list of messages: put it there", l.Columns.Query, l.Columns.Prompt)
+	case len(history) > 0:
+		return fmt.Errorf("field %q: field %q is a list of messages: put it there", l.Columns.History, l.Columns.Prompt)
+	}
+	return nil
+}
+
+// mute keeps a message from being learned.
+func (e *Example) mute(i int) {
+	if e.Mute == nil {
+		e.Mute = make([]bool, len(e.Chat.Messages))
+	}
+	e.Mute[i] = true
 }
 
 // question reads what the user says last.

@@ -78,6 +78,14 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 			{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
 			"completion": [{"role": "assistant", "content": "d"}]}`,
 			"user \"a\"\n-assistant \"b\"\nuser \"c\"\nassistant \"d\"\n"},
+		"a completion that goes on with what a tool returns": {Prompt, `{"prompt": [{"role": "user", "content": "a"},
+			{"role": "assistant", "content": "b"}], "completion": [{"role": "tool", "content": "c"},
+			{"role": "assistant", "content": "d", "weight": 0}, {"role": "assistant", "content": "e"}], "system": "s"}`,
+			"system \"s\"\nuser \"a\"\n-assistant \"b\"\ntool \"c\"\n-assistant \"d\"\nassistant \"e\"\n"},
+		"an answer that is JSON": {Alpaca, `{"instruction": "a", "output": "{\"from\": \"NYC\", \"to\": \"Rome\"}"}`,
+			"user \"a\"\nassistant \"{\\\"from\\\": \\\"NYC\\\", \\\"to\\\": \\\"Rome\\\"}\"\n"},
+		"an answer that is JSON of messages": {Alpaca, `{"instruction": "a", "output": "[{\"role\": \"assistant\"}]"}`,
+			"user \"a\"\nassistant \"[{\\\"role\\\": \\\"assistant\\\"}]\"\n"},
 		"prompt and completion as messages in CSV": {Prompt, `{"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]",
 			"completion": "[{\"role\": \"assistant\", \"content\": \"b\"}]"}`, "user \"a\"\nassistant \"b\"\n"},
 		"alpaca that begins with a line end": {Alpaca, `{"instruction": "\na", "input": "b", "output": "c"}`,
@@ -198,12 +206,13 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 
 // A column that could not be read is wrong only where it has a meaning.
 func TestBrokenColumnsAreRefusedWhereTheyAreRead(t *testing.T) {
-	r := row(t, `{"text": null, "image": null}`)
+	r := row(t, `{"text": null, "image": null, "other": null}`)
 	l, err := Detect(Auto, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for column, want := range map[string]string{"text": `field "text": not UTF-8`, "image": "is not a string but null"} {
+	for column, want := range map[string]string{"text": `field "text": not UTF-8`, "other": "is not a string but null",
+		"image": `"image": only text`} {
 		r.Broken = map[string]error{column: errors.New("not UTF-8")}
 		if _, err := l.Example(r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", column, err, want)
@@ -215,7 +224,7 @@ func TestBrokenColumnsAreRefusedWhereTheyAreRead(t *testing.T) {
 func TestHarmlessColumnsAreNotRefused(t *testing.T) {
 	for _, object := range []string{
 		`{"text": "x", "label": "news"}`, `{"text": "x", "label": 1}`, `{"text": "x", "images": []}`,
-		`{"text": "x", "image": null}`, `{"text": "x", "chosen": 1}`,
+		`{"text": "x", "image": null}`, `{"text": "x", "chosen": 1}`, `{"text": "x", "label": "false"}`,
 	} {
 		if _, err := Detect(Auto, row(t, object)); err != nil {
 			t.Errorf("%s: %v", object, err)
@@ -232,9 +241,16 @@ func TestABadRowSaysWhatIsWrong(t *testing.T) {
 		"a picture, not in the first row": {alpaca, `{"instruction": "x", "output": "y", "images": ["a.png"]}`,
 			`"images": only text`},
 		"a mark, not in the first row": {alpaca, `{"instruction": "x", "output": "y", "label": false}`, "good or bad (kto)"},
-		"no prompt and no answer":      {prompts, `{"prompt": [], "completion": []}`, "is empty"},
-		"a completion of the user": {prompts, `{"prompt": "x", "completion": [{"role": "user", "content": "y"}]}`,
-			"is empty"},
+		"no prompt and no answer":      {prompts, `{"prompt": [], "completion": []}`, "no message of the assistant"},
+		"messages for a text": {prompts, `{"prompt": "x", "completion": [{"role": "assistant", "content": "y"}]}`,
+			`field "completion" is not a string`},
+		"an input beside messages": {alpaca, `{"instruction": [{"role": "user", "content": "x"}], "input": "z",
+			"output": [{"role": "assistant", "content": "y"}]}`, `field "input": field "instruction" is a list of messages`},
+		"half a character in JSON in a text": {sharegpt,
+			`{"conversations": "[{\"from\": \"gpt\", \"value\": \"\\ud83d\"}]"}`,
+			"half of a surrogate pair"},
+		"a completion of the user": {prompts, `{"prompt": [{"role": "user", "content": "x"}],
+			"completion": [{"role": "user", "content": "y"}]}`, "no message of the assistant to learn"},
 		"a column is missing": {alpaca, `{"text": "x"}`, `no field "instruction"; it has ["text"]`},
 		"a column is null": {alpaca, `{"instruction": null, "output": "x"}`,
 			`field "instruction" is not a string but null`},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/trainer/chat"
@@ -168,15 +169,14 @@ func (l Layout) said(r records.Record) ([]chat.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		turns, err := l.turns(l.Columns.Messages, list)
+		turns, _, err := l.turns(l.Columns.Messages, list)
 		return withSystem(messages, turns), err
 	}
 	if l.Columns.Prompt == "" {
 		return messages, nil
 	}
-	if list, ok := l.messagesIn(r.Fields[l.Columns.Prompt]); ok {
-		turns, err := l.turns(l.Columns.Prompt, list)
-		return withSystem(messages, turns), err
+	if turns, _, ok, err := l.messagesIn(r, l.Columns.Prompt); ok || err != nil {
+		return withSystem(messages, turns), cmp.Or(err, l.alone(r))
 	}
 	history, err := l.history(r)
 	if err != nil {
@@ -195,65 +195,76 @@ func withSystem(messages, turns []chat.Message) []chat.Message {
 }
 
 // answer reads an answer, a text, a message or a list of messages, and returns it after what was
-// said before. A list that the assistant does not begin has all of that itself, but for a system prompt of another
-// column.
+// said before. A list that the user or a system prompt begins has all of that itself, but for a system prompt of
+// another column.
 func (l Layout) answer(r records.Record, column string, said []chat.Message) ([]chat.Message, error) {
 	raw, ok := r.Fields[column]
 	if !ok {
 		return nil, fmt.Errorf("no field %q; it has %q", column, r.Columns())
 	}
 	said = said[:len(said):len(said)]
-	list, ok := l.messagesIn(raw)
-	if !ok {
+	turns, _, ok, err := l.messagesIn(r, column)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || raw[0] == '"' && !goesOn(said, turns):
 		s, err := text(column, raw)
 		if len(said) == 0 && err == nil {
 			err = fmt.Errorf("field %q is a text, but there is no prompt: name its column prompt", column)
 		}
 		return append(said, chat.Message{Role: assistant, Content: s}), err
-	}
-	turns, err := l.turns(column, list)
-	if err != nil {
-		return nil, err
-	}
-	if len(turns) == 0 || turns[0].Role == assistant {
+	case len(turns) == 0 || turns[0].Role == assistant || turns[0].Role == tool:
 		return append(said, turns...), nil
-	}
-	if len(said) > 0 && said[0].Role == system {
+	case len(said) > 0 && said[0].Role == system:
 		return withSystem(said[:1:1], turns), nil
 	}
 	return turns, nil
 }
 
+// goesOn reports whether messages, which a text has as JSON, follow what was said or have it themselves; else that
+// JSON is what is said.
+func goesOn(said, turns []chat.Message) bool {
+	if len(said) == 0 || len(turns) > 0 && turns[0].Role == assistant {
+		return true
+	}
+	last := said[len(said)-1]
+	return slices.ContainsFunc(turns, func(m chat.Message) bool {
+		return m.Role == last.Role && m.Content == last.Content
+	})
+}
+
 // messagesIn reads a column that has a list of messages or a single one, or the JSON of that in a string, as CSV has
-// it; ok tells it from a text, which may be any other JSON.
-func (l Layout) messagesIn(raw json.RawMessage) (list []any, ok bool) {
+// it, with those that are not to be learned; ok tells it from a text, which may be any other JSON.
+func (l Layout) messagesIn(r records.Record, column string) (turns []chat.Message, mute []bool, ok bool, err error) {
+	raw := r.Fields[column]
 	inText := len(raw) > 0 && raw[0] == '"'
 	if inText {
-		s, _ := text("", raw) // records has found that it is a string
+		s, _ := text(column, raw) // records has found that it is a string
 		raw = json.RawMessage(strings.TrimSpace(s))
 	}
 	if len(raw) == 0 || raw[0] != '[' && raw[0] != '{' {
-		return nil, false
+		return nil, nil, false, nil
 	}
-	v, err := chat.ParseJSON(raw)
-	if list, ok = v.([]any); !ok {
+	v, err := parse(raw)
+	list, isList := v.([]any)
+	if !isList {
 		list = []any{v}
 	}
-	return list, err == nil && (!inText || len(list) > 0 && l.isMessage(list[0]))
+	if err == nil {
+		turns, mute, err = l.turns(column, list)
+	}
+	if inText {
+		ok = err == nil && len(turns) > 0
+		return turns, mute, ok, nil
+	}
+	return turns, mute, err == nil, err
 }
 
-// isMessage reports whether a value says who speaks.
-func (l Layout) isMessage(v any) bool {
-	o, _ := v.(*chat.Object)
-	_, role := o.Get(cmp.Or(l.Tags.Role, "role"))
-	_, from := o.Get("from")
-	return role || from
-}
-
-// turns reads messages of a column; their tags are those of the first, unless they are given.
-func (l Layout) turns(column string, list []any) ([]chat.Message, error) {
+// turns reads messages of a column, with those that are not to be learned; their tags are those of the first, unless
+// they are given.
+func (l Layout) turns(column string, list []any) (messages []chat.Message, mute []bool, err error) {
 	if len(list) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if first, ok := list[0].(*chat.Object); ok && l.Tags.Role == "" {
 		l.Tags = Tags{Role: "role", Content: "content"}
@@ -261,15 +272,14 @@ func (l Layout) turns(column string, list []any) ([]chat.Message, error) {
 			l.Tags = Tags{Role: "from", Content: "value"}
 		}
 	}
-	var messages []chat.Message
 	for i, v := range list {
-		m, _, err := l.message(v)
+		m, muted, err := l.message(v)
 		if err != nil {
-			return nil, fmt.Errorf("field %q: message %d: %w", column, i+1, err)
+			return nil, nil, fmt.Errorf("field %q: message %d: %w", column, i+1, err)
 		}
-		messages = append(messages, m)
+		messages, mute = append(messages, m), append(mute, muted)
 	}
-	return messages, nil
+	return messages, mute, nil
 }
 
 // lastLearned is a conversation of which only what comes after so many messages is learned.
@@ -277,10 +287,7 @@ func lastLearned(messages []chat.Message, before int, tools []any) Example {
 	e := Example{Chat: &chat.Conversation{Messages: messages, Tools: tools}}
 	for i, m := range messages {
 		if i < before && m.Role == assistant {
-			if e.Mute == nil {
-				e.Mute = make([]bool, len(messages))
-			}
-			e.Mute[i] = true
+			e.mute(i)
 		}
 	}
 	return e

@@ -46,6 +46,18 @@ func TestRowsOfPreferencesBecomeExamples(t *testing.T) {
 		"messages in texts, as CSV has them": {`{"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]",
 			"chosen": "{\"role\": \"assistant\", \"content\": \"b\"}",
 			"rejected": "[{\"from\": \"gpt\", \"value\": \"c\"}]"}`, common, "user \"a\"\nassistant \"c\"\n"},
+		"answers that are JSON of other messages": {`{"prompt": "a", "chosen": "[{\"role\": \"user\", \"content\": \"x\"}]",
+			"rejected": "{\"from\": \"NYC\"}"}`, "user \"a\"\nassistant \"[{\\\"role\\\": \\\"user\\\", " +
+			"\\\"content\\\": \\\"x\\\"}]\"\n", "user \"a\"\nassistant \"{\\\"from\\\": \\\"NYC\\\"}\"\n"},
+		"answers after what a tool returns": {`{"prompt": [{"role": "user", "content": "a"},
+			{"role": "assistant", "content": "b"}],
+			"chosen": [{"role": "tool", "content": "c"}, {"role": "assistant", "content": "d"}],
+			"rejected": [{"role": "tool", "content": "c"}, {"role": "assistant", "content": "e"}]}`,
+			"user \"a\"\n-assistant \"b\"\ntool \"c\"\nassistant \"d\"\n",
+			"user \"a\"\n-assistant \"b\"\ntool \"c\"\nassistant \"e\"\n"},
+		"whole conversations in texts": {`{"prompt": "a", "chosen": "[{\"role\": \"user\", \"content\": \"a\"}, ` +
+			`{\"role\": \"assistant\", \"content\": \"b\"}]", "rejected": "[{\"role\": \"user\", \"content\": \"a\"}, ` +
+			`{\"role\": \"assistant\", \"content\": \"c\"}]"}`, common, "user \"a\"\nassistant \"c\"\n"},
 		"answers that are JSON": {`{"prompt": "a", "chosen": "[1]", "rejected": "{\"x\": [2]}"}`,
 			"user \"a\"\nassistant \"[1]\"\n", "user \"a\"\nassistant \"{\\\"x\\\": [2]}\"\n"},
 		"an answer twice": {`{"prompt": "a", "chosen": "b", "rejected": "b"}`, common, common},

@@ -39,7 +39,7 @@ var errCall = errors.New(`a call must be JSON such as {"name": "f", "arguments":
 func toolCalls(v any) ([]any, error) {
 	if s, ok := v.(string); ok {
 		var err error
-		if v, err = chat.ParseJSON([]byte(s)); err != nil {
+		if v, err = parse([]byte(s)); err != nil {
 			return nil, fmt.Errorf("%w: %w", errCall, err)
 		}
 	}
@@ -76,7 +76,7 @@ func toolCall(o *chat.Object) (*chat.Object, error) {
 	f, all := new(chat.Object), new(chat.Object)
 	for key, v := range in.All() {
 		if s, ok := v.(string); ok && key == "arguments" {
-			if parsed, err := chat.ParseJSON([]byte(s)); err == nil {
+			if parsed, err := parse([]byte(s)); err == nil {
 				v = parsed
 			}
 		}

@@ -30,7 +30,8 @@ func readJSON(f *os.File, path string, yield func(Record, error) bool) error {
 		}
 		first := true
 		return readObjects(l, func(r Record, err error) bool {
-			if bad, ok := err.(*Error); ok && first { // as of one object with a line for each field
+			bad, ok := err.(*Error)
+			if ok && first && errors.Is(err, errNotObject) { // as of one object with a line for each field
 				err = &Error{bad.Place, fmt.Errorf("%w; want a JSON array of rows, or one row a line", bad.Err)}
 			}
 			first = false
