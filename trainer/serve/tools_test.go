@@ -127,7 +127,7 @@ func TestALongConversationIsRenderedFewTimes(t *testing.T) {
 		rounds, renders int
 		gone            bool
 	}{
-		"short": {1, 5, false}, "long": {30, 5, false}, "too long": {200, 4, false}, 
+		"short": {1, 5, false}, "long": {30, 5, false}, "too long": {200, 4, false},
 		"gone": {30, 4, true},
 	} {
 		renders := 0
