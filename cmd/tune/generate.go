@@ -137,7 +137,7 @@ func (g *generateFlags) check(c *Command) error {
 	case g.tokens < 0:
 		return c.usagef("--max-tokens is %d, must not be negative", g.tokens)
 	case g.sampling.RepetitionPenalty == 0:
-		return c.usagef("--repetition-penalty is 0, must be between 0.01 and 100; 1 is none")
+		return c.usagef("--repetition-penalty is 0, " + generate.PenaltyRange)
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}

@@ -98,7 +98,7 @@ func (p *promptLine) check() (err error) {
 	case p.MaxNewTokens != nil && *p.MaxNewTokens < 0:
 		return fmt.Errorf("max_new_tokens is %d, must not be negative", *p.MaxNewTokens)
 	case p.RepetitionPenalty != nil && *p.RepetitionPenalty == 0:
-		return errors.New("repetition_penalty is 0, must be between 0.01 and 100; 1 is none")
+		return errors.New("repetition_penalty is 0, " + generate.PenaltyRange)
 	case slices.Contains(p.Stop, ""):
 		return errors.New("stop has an empty text, which would end every answer at once")
 	}

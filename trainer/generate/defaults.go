@@ -59,7 +59,7 @@ func LoadDefaults(dir string) (Defaults, error) {
 		return Defaults{}, err
 	}
 	if g.RepetitionPenalty != nil && *g.RepetitionPenalty == 0 { // which is none in Sampling
-		return Defaults{}, fmt.Errorf("generate: %s: repetition_penalty is 0, must be between 0.01 and 100; 1 is none",
+		return Defaults{}, fmt.Errorf("generate: %s: repetition_penalty is 0, "+PenaltyRange,
 			filepath.Join(dir, "generation_config.json"))
 	}
 	d := Defaults{EOS: g.EOS}

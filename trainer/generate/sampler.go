@@ -28,6 +28,10 @@ type Sampling struct {
 	Seed              uint64  `json:"seed"` // the same seed, model and prompt give the same text
 }
 
+// PenaltyRange is what a repetition penalty that somebody gives may be: beyond, logits could become infinite. The 0 of
+// Sampling is that of nobody.
+const PenaltyRange = "must be between 0.01 and 100; 1 is none"
+
 // Validate reports every field that makes no sense.
 func (s Sampling) Validate() error {
 	var errs []error
@@ -41,9 +45,8 @@ func (s Sampling) Validate() error {
 	need(s.TopK >= 0, "generate.Sampling.TopK is %d, must not be negative; 0 takes all tokens", s.TopK)
 	need(s.TopP >= 0 && s.TopP <= 1, "generate.Sampling.TopP is %g, must be between 0 and 1", s.TopP)
 	need(s.MinP >= 0 && s.MinP <= 1, "generate.Sampling.MinP is %g, must be between 0 and 1", s.MinP)
-	// Beyond, logits could become infinite.
 	need(s.RepetitionPenalty == 0 || s.RepetitionPenalty >= 0.01 && s.RepetitionPenalty <= 100,
-		"generate.Sampling.RepetitionPenalty is %g, must be between 0.01 and 100; 1 is none", s.RepetitionPenalty)
+		"generate.Sampling.RepetitionPenalty is %g, "+PenaltyRange, s.RepetitionPenalty)
 	return errors.Join(errs...)
 }
 

@@ -133,7 +133,7 @@ func (c *common) check() error {
 	case c.MaxTokens != nil && *c.MaxTokens < 1:
 		return badRequest("max_tokens", "max_tokens is %d, must be positive", *c.MaxTokens)
 	case c.RepetitionPenalty != nil && *c.RepetitionPenalty == 0:
-		return badRequest("repetition_penalty", "repetition_penalty is 0, must be between 0.01 and 100; 1 is none")
+		return badRequest("repetition_penalty", "repetition_penalty is 0, "+generate.PenaltyRange)
 	case len(c.Stop) > maxStops:
 		return badRequest("stop", "stop has %d texts; at most %d are taken", len(c.Stop), maxStops)
 	}
