@@ -192,6 +192,8 @@ var blindValues = []blind{
 				v[i] = max(v[i], 0)
 			}
 		})},
+	{"over 64 rows of one of over 64 experts", "most to one of many experts", core.MoEExperts,
+		where(func(c *core.Call) bool { return numExperts(c) > 64 && capacity(c) > 64 })},
 	{"skips light experts", "tiny weight", core.MoEExperts, func(run runFunc, c *core.Call) error {
 		err := run(c)
 		if err == nil && has(c, "drouting_weights") {
