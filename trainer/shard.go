@@ -23,9 +23,9 @@ type shard struct {
 func (x *ranks) shards() bool { return x != nil && x.how.Shard }
 
 // shardOf returns the rank's own pieces of the parameters, which are those that forecast.Params says, or all of them.
-func (e *Engine) shardOf(params []optim.Param) ([]optim.Param, error) {
+func (e *Engine) shardOf(params []optim.Param) []optim.Param {
 	if !e.ranks.shards() {
-		return params, nil
+		return params
 	}
 	trained := e.model.Trainable()
 	first := make([]int, len(trained)) // of the params of each parameter
@@ -46,7 +46,7 @@ func (e *Engine) shardOf(params []optim.Param) ([]optim.Param, error) {
 			pieces, e.shard = append(pieces, p), append(e.shard, shard{param, lo, hi, entry})
 		}
 	})
-	return pieces, nil
+	return pieces
 }
 
 // spread gives all ranks what each has updated.

@@ -75,7 +75,7 @@ func (c Config) OptimConfig() optim.Config {
 }
 
 // buildOptimizer makes the optimizer, of the tensors that forecast.Params says.
-func (e *Engine) buildOptimizer() error {
+func (e *Engine) buildOptimizer() (err error) {
 	params := forecast.Params(e.model)
 	var grads [][]float32
 	if !e.cfg.UpdateInBackward {
@@ -104,10 +104,7 @@ func (e *Engine) buildOptimizer() error {
 		}
 		e.tensorsOf = append(e.tensorsOf, parts)
 	}
-	params, err := e.shardOf(params)
-	if err == nil {
-		e.opt, err = optim.New(e.cfg.Optim, params, e.allocHost)
-	}
+	e.opt, err = optim.New(e.cfg.Optim, e.shardOf(params), e.allocHost)
 	return err
 }
 
