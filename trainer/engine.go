@@ -271,7 +271,7 @@ func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepRes
 		r.Metrics = e.judge.metrics()
 		return err
 	}
-	return e.ranks.agree(e.explain(ctx, err))
+	return agree(e.cfg.World, e.explain(ctx, err))
 }
 
 // explain says where a number comes from that is not finite. The program still has the batch at fault.

@@ -114,7 +114,7 @@ func (x *ranks) sum(failed error, r *StepResult) error {
 	}
 	norm, grads := 0.0, x.grads()
 	x.reducer.Own(func(tensor, from, to int) { norm += simd.SumSquares(grads[tensor][from:to]) })
-	all, err := x.tell("the result of a step", failed, append([]float64{norm, computed.Seconds()}, r.losses...))
+	all, err := tell(x.world, "the result of a step", failed, append([]float64{norm, computed.Seconds()}, r.losses...))
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (x *ranks) gather(all [][]float64, r *StepResult) {
 }
 
 // tell exchanges numbers, unless a rank has failed.
-func (x *ranks) tell(what string, failed error, numbers []float64) ([][]float64, error) {
+func tell(w *distributed.World, what string, failed error, numbers []float64) ([][]float64, error) {
 	if failed != nil {
 		numbers = nil
 	}
@@ -150,7 +150,7 @@ func (x *ranks) tell(what string, failed error, numbers []float64) ([][]float64,
 	for _, v := range numbers {
 		mine = binary.LittleEndian.AppendUint64(mine, math.Float64bits(v))
 	}
-	messages, err := x.world.Exchange(what, append(mine, encodeFailure(failed)...))
+	messages, err := w.Exchange(what, append(mine, encodeFailure(failed)...))
 	if err != nil {
 		return nil, err
 	}
@@ -163,17 +163,10 @@ func (x *ranks) tell(what string, failed error, numbers []float64) ([][]float64,
 		}
 		all, messages[i] = append(all, row), m[4+8*n:]
 	}
-	return all, worst(x.world, messages, failed)
+	return all, worst(w, messages, failed)
 }
 
 // agree makes an error of one rank that of all.
-func (x *ranks) agree(failed error) error {
-	if x == nil {
-		return failed
-	}
-	return agree(x.world, failed)
-}
-
 func agree(w *distributed.World, failed error) error {
 	if w == nil {
 		return failed

@@ -136,5 +136,5 @@ func (e *Engine) fit(batches []data.Batch) ([]data.Batch, error) {
 		fitted, err := e.graphs.fit(b)
 		batches[i], failed = fitted, cmp.Or(failed, err)
 	}
-	return batches, e.ranks.agree(failed)
+	return batches, agree(e.cfg.World, failed)
 }

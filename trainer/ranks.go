@@ -152,7 +152,7 @@ func everybody(w *distributed.World, what string, mine []float64, failed error) 
 	if w == nil {
 		return mine, failed
 	}
-	all, err := (&ranks{world: w}).tell(what, failed, mine)
+	all, err := tell(w, what, failed, mine)
 	if err != nil {
 		return nil, err
 	}
