@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -350,7 +351,7 @@ func (e *Engine) suspects() suspects { return suspects{e.model, e.program.Compil
 
 // Evaluate is Evaluator.Loss with the engine's batch size and loss; it is made at the first call. Each of several ranks
 // has its own share of the batches, which are dealt in turn, and all get the result.
-func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
+func (e *Engine) Evaluate(ctx context.Context, batches iter.Seq[data.Batch]) (loss float64, targets int, err error) {
 	if err := e.evaluator(); err != nil {
 		return 0, 0, err
 	}

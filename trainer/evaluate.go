@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -78,7 +79,7 @@ func newEvaluator(m *models.Model, mem core.Memory, cfg EngineConfig, e *Evaluat
 
 // Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
 // number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
-func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
+func (e *Evaluator) Loss(ctx context.Context, batches iter.Seq[data.Batch]) (loss float64, targets int, err error) {
 	if e.graphs == nil {
 		return 0, 0, fmt.Errorf("trainer: the evaluator is %w", ErrClosed)
 	}
