@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"maps"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -68,20 +69,13 @@ type SetEval struct {
 
 // named returns what an evaluation has besides its loss, by names: those of a set begin with that set's.
 func (e Eval) named() map[string]float64 {
-	all := e.Metrics.Named()
-	put := func(name string, v float64) {
-		if all == nil {
-			all = map[string]float64{}
-		}
-		all[name] = v
-	}
-	for name, v := range e.Scores {
-		put(name, v)
-	}
+	all := map[string]float64{}
+	maps.Copy(all, e.Metrics.Named())
+	maps.Copy(all, e.Scores)
 	for _, s := range e.Sets {
-		put(s.Name+"/loss", s.Loss)
+		all[s.Name+"/loss"] = s.Loss
 		for name, v := range s.Scores {
-			put(s.Name+"/"+name, v)
+			all[s.Name+"/"+name] = v
 		}
 	}
 	return all
