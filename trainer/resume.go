@@ -109,19 +109,15 @@ var free = []string{"model", "out", "threads", "strict", "check_every", "gradien
 // depend on it: then the steps so far are those of the longer run as well.
 func (r *Resume) Check(c Config) error {
 	was, is := flatten(r.State.Config), flatten(c)
-	names := slices.Sorted(maps.Keys(was))
-	for name := range is {
-		if _, ok := was[name]; !ok {
-			names = append(names, name)
-		}
-	}
+	either := maps.Clone(was)
+	maps.Copy(either, is)
 	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
 	// Rows of one example each are no longer than they need be: the rows themselves, which are
 	// compared once they are read, tell whether they are the same.
 	shortened := c.Data.NoPacking && c.Seq >= r.State.Config.Seq
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(either)) {
 		isFree := slices.Contains(free, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
 		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
