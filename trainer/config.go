@@ -184,11 +184,8 @@ func (c Config) Validate() error {
 	if err := c.Precision.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Precision: %w", err))
 	}
-	if err := c.LoRA.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.Preference.Validate(), c.validatePreference())
-	errs = append(errs, c.Objective.Validate(), c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
+	errs = append(errs, c.LoRA.Validate(), c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(),
+		c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
 		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
 	return errors.Join(errs...)
 }
