@@ -18,10 +18,10 @@ type span struct {
 	tied            bool // it is the embedding, which stays beside it
 }
 
-// most is the noise of static scaling, as a share of an activation's mean square, from which on a layer gets a scale for
+// coarsest is the noise of static scaling, as a share of an activation's mean square, from which on a layer gets a scale for
 // each token instead: a few numbers are so large that little of int8 is left for all others.
 // docs/quantization.md has what was measured.
-const most = 1.0 / 256
+const coarsest = 1.0 / 256
 
 // static reports whether one scale does. Rounding errs evenly between two of its multiples.
 func (s *span) static() bool {
@@ -29,7 +29,7 @@ func (s *span) static() bool {
 		return false
 	}
 	scale, _ := s.scale()
-	return float64(scale)*float64(scale)/12 <= most*s.squares/s.values || s.squares == 0
+	return float64(scale)*float64(scale)/12 <= coarsest*s.squares/s.values || s.squares == 0
 }
 
 // take widens the span to the numbers of x.

@@ -92,7 +92,7 @@ func (j *Job) placeAlike(ctx context.Context, plan *core.Plan, reg *core.Registr
 }
 
 // ownOfRank are the fields of a Config that ranks may differ in: none changes a number, or when ranks have to meet. The
-// other fields of free do: by the checkpoints and the metric each rank knows when to evaluate, write, save and stop, and by
+// other freeFields do: by the checkpoints and the metric each rank knows when to evaluate, write, save and stop, and by
 // whether kernels are compared, if a step is done again.
 var ownOfRank = []string{"model", "out", "threads", "strict", "gradient_checkpointing", "checkpoint_parts"}
 

@@ -94,10 +94,10 @@ func older(dir string) string {
 	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
 }
 
-// free are the fields of a Config that may differ when a run is resumed: they change no
+// freeFields are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field but NoPacking, by which batches are cut: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_parts",
+var freeFields = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_parts",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
 	"checkpoints.early_stopping", "checkpoints.early_stopping_threshold", "metric.metric", "metric.max_new_tokens",
 	"metric.best_metric"}
@@ -118,7 +118,7 @@ func (r *Resume) Check(c Config) error {
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(either)) {
-		isFree := slices.Contains(free, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
+		isFree := slices.Contains(freeFields, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
 		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}

@@ -109,7 +109,7 @@ func (c Config) Tokenizer() (*tokenizer.Tokenizer, error) {
 func (c Config) besides(v models.Vocabulary) models.Selection {
 	s := c.Select
 	if c.LoRA.Enabled() && v.Known > 0 {
-		for _, name := range []string{"embed_tokens", "lm_head"} {
+		for _, name := range []string{"embed_tokens", head} {
 			if !slices.Contains(s.Modules, name) {
 				s.Modules = append(slices.Clip(s.Modules), name)
 			}
