@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data"
 )
 
@@ -49,12 +48,9 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	}
 	j.Config = j.Config.WithDefaults()
 	c := j.Config
-	if err := errors.Join(j.Model.SetObjective(c.Objective), j.Model.Round(c.Precision.Products())); err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	release, err := simd.Use(c.Threads)
+	release, err := j.prepare()
 	if err != nil {
-		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)
+		return nil, err
 	}
 	defer release()
 	r := &session{job: j, out: &output{}, batch: c.Batch, accumulate: c.Accumulate, sum: &Summary{}}
@@ -82,7 +78,7 @@ func (r *session) rise(ctx context.Context, steps int) (*Rates, error) {
 	rates, low, side := &Rates{}, math.Inf(1), max(1, steps/rateSides)
 	for i := range steps {
 		rate := firstRate * math.Pow(lastRate/firstRate, float64(i)/float64(steps-1))
-		batches := make([]data.Batch, max(r.job.Config.Accumulate, 1))
+		batches := make([]data.Batch, r.accumulate)
 		for k := range batches {
 			var err error
 			if batches[k], err = r.loader.Next(); err != nil {

@@ -92,15 +92,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 			return nil, err
 		}
 	}
-	if err := j.Model.SetObjective(c.Objective); err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	if err := j.Model.Round(c.Precision.Products()); err != nil {
-		return nil, fmt.Errorf("trainer.Config.Precision is %s: %w", c.Precision, err)
-	}
-	release, err := simd.Use(c.Threads)
+	release, err := j.prepare()
 	if err != nil {
-		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)
+		return nil, err
 	}
 	defer release()
 	out, err := j.newOutput()
@@ -155,6 +149,21 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	r.sum.Elapsed = clock.Since(start)
 	return r.sum, errors.Join(err, r.finish(ctx))
+}
+
+// prepare has the model and the threads compute as the configuration says, the latter until release.
+func (j *Job) prepare() (release func(), err error) {
+	c := j.Config
+	if err := j.Model.SetObjective(c.Objective); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	if err := j.Model.Round(c.Precision.Products()); err != nil {
+		return nil, fmt.Errorf("trainer.Config.Precision is %s: %w", c.Precision, err)
+	}
+	if release, err = simd.Use(c.Threads); err != nil {
+		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)
+	}
+	return release, nil
 }
 
 // loop runs the steps, the evaluations and the checkpoints that are left to do.
