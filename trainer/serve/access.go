@@ -21,7 +21,7 @@ func (s *Server) keyed(next func(w http.ResponseWriter, r *http.Request) error) 
 		have := sha256.Sum256([]byte(strings.TrimSpace(key)))
 		right := strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1
 		if s.Key != "" && !right {
-			return &apiError{status: http.StatusUnauthorized, Kind: invalidRequest, Code: text("invalid_api_key"),
+			return &apiError{status: http.StatusUnauthorized, Kind: invalidRequest, Code: new("invalid_api_key"),
 				Message: "the API key is missing or wrong: send the header Authorization: Bearer KEY"}
 		}
 		return next(w, r)

@@ -165,7 +165,7 @@ func (f *chatForm) whole(choices []*choice, u usage) any {
 	for _, c := range choices {
 		m := &chatMessage{Role: "assistant", Content: &c.all.text, Calls: c.all.calls}
 		o.Choices = append(o.Choices, chatChoice{Index: c.index, Message: m, LogProbs: f.logProbs(c, c.all),
-			Finish: text(c.finish())})
+			Finish: new(c.finish())})
 	}
 	return o
 }
@@ -175,7 +175,7 @@ func (f *chatForm) chunk(choices ...chatChoice) chatObject {
 }
 
 func (f *chatForm) begin(c *choice) any {
-	return f.chunk(chatChoice{Index: c.index, Delta: &chatMessage{Role: "assistant", Content: text("")}})
+	return f.chunk(chatChoice{Index: c.index, Delta: &chatMessage{Role: "assistant", Content: new("")}})
 }
 
 func (f *chatForm) piece(c *choice, p piece) any {
@@ -187,7 +187,7 @@ func (f *chatForm) piece(c *choice, p piece) any {
 }
 
 func (f *chatForm) end(c *choice) any {
-	return f.chunk(chatChoice{Index: c.index, Delta: &chatMessage{}, Finish: text(c.finish())})
+	return f.chunk(chatChoice{Index: c.index, Delta: &chatMessage{}, Finish: new(c.finish())})
 }
 
 func (f *chatForm) usage(u usage) any {

@@ -171,7 +171,7 @@ type textLogProbs struct {
 func (f *textForm) whole(choices []*choice, u usage) any {
 	o := textObject{head: f.head, Usage: &u}
 	for _, c := range choices {
-		o.Choices = append(o.Choices, textChoice{c.all.text, c.index, f.logProbs(c, c.all), text(c.finish())})
+		o.Choices = append(o.Choices, textChoice{c.all.text, c.index, f.logProbs(c, c.all), new(c.finish())})
 	}
 	return o
 }
@@ -183,7 +183,7 @@ func (f *textForm) piece(c *choice, p piece) any {
 }
 
 func (f *textForm) end(c *choice) any {
-	return textObject{head: f.head, Choices: []textChoice{{Index: c.index, Finish: text(c.finish())}}}
+	return textObject{head: f.head, Choices: []textChoice{{Index: c.index, Finish: new(c.finish())}}}
 }
 
 func (f *textForm) usage(u usage) any {

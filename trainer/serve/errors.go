@@ -28,8 +28,6 @@ type apiError struct {
 // Error implements error.
 func (e *apiError) Error() string { return e.Message }
 
-func text(s string) *string { return &s }
-
 // badRequest is for what will never work. The parameter may be empty.
 func badRequest(param, format string, args ...any) *apiError {
 	e := &apiError{status: http.StatusBadRequest, Kind: invalidRequest, Message: fmt.Sprintf(format, args...)}

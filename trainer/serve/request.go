@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -136,11 +137,8 @@ func (c *common) check() error {
 		return badRequest("repetition_penalty", "repetition_penalty is 0, "+generate.PenaltyRange)
 	case len(c.Stop) > maxStops:
 		return badRequest("stop", "stop has %d texts; at most %d are taken", len(c.Stop), maxStops)
-	}
-	for _, s := range c.Stop {
-		if s == "" {
-			return badRequest("stop", "stop has an empty text, which would end every answer at once")
-		}
+	case slices.Contains(c.Stop, ""):
+		return badRequest("stop", "stop has an empty text, which would end every answer at once")
 	}
 	return refuse(map[string]bool{"frequency_penalty": c.FrequencyPenalty != 0,
 		"presence_penalty": c.PresencePenalty != 0, "logit_bias": given(c.LogitBias)})
@@ -197,7 +195,7 @@ func (s *Server) requests(c *common, m *Model, param string, prompts [][]int32) 
 		}
 		if most := m.Engine.Limit(); len(p) > most {
 			e := badRequest(param, "the prompt has %d tokens; there is room for %d with the answer: shorten it", len(p), most)
-			e.Code = text("context_length_exceeded")
+			e.Code = new("context_length_exceeded")
 			return nil, e
 		}
 		for i := range n {

@@ -192,7 +192,7 @@ func (s *Server) admit(n, prompts int) (release func(), err error) {
 	if now := s.texts.Add(int64(texts)); now > int64(s.MaxTexts) {
 		s.texts.Add(-int64(texts))
 		return nil, &apiError{status: http.StatusTooManyRequests, retry: 1, Kind: "rate_limit_error",
-			Code: text("too_many_requests"), Message: "too many requests wait already; come again"}
+			Code: new("too_many_requests"), Message: "too many requests wait already; come again"}
 	}
 	return func() { s.texts.Add(-int64(texts)) }, nil
 }
