@@ -61,16 +61,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	if err := q.check(); err != nil {
-		return err
-	}
 	m, err := s.model(q.Model)
 	if err != nil {
 		return err
 	}
-	n := 1
-	set(&n, q.N)
-	release, err := s.admit(n, 1)
+	release, err := s.admit(*q.N, 1)
 	if err != nil {
 		return err
 	}

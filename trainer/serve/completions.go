@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -98,10 +99,7 @@ func (q *textRequest) check() error {
 	if q.Echo && q.LogProbs != nil {
 		return badRequest("logprobs", "logprobs cannot be had with echo: the tokens of a prompt have none here")
 	}
-	if q.MaxTokens == nil {
-		most := defaultMaxTokens
-		q.MaxTokens = &most
-	}
+	q.MaxTokens = cmp.Or(q.MaxTokens, new(defaultMaxTokens))
 	return refuse(map[string]bool{"best_of": q.BestOf > 1, "suffix": given(q.Suffix)})
 }
 
@@ -111,16 +109,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	if err := q.check(); err != nil {
-		return err
-	}
 	m, err := s.model(q.Model)
 	if err != nil {
 		return err
 	}
-	n := 1
-	set(&n, q.N)
-	release, err := s.admit(n, max(1, len(q.Prompt.texts)+len(q.Prompt.tokens)))
+	release, err := s.admit(*q.N, max(1, len(q.Prompt.texts)+len(q.Prompt.tokens)))
 	if err != nil {
 		return err
 	}
@@ -136,7 +129,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 	for i := range j.requests {
 		c := &choice{index: i, model: m, probs: q.LogProbs != nil}
 		if q.Echo {
-			c.held.text = texts[i/n]
+			c.held.text = texts[i / *q.N]
 		}
 		if j.choices = append(j.choices, c); c.probs {
 			j.requests[i].LogProbs = orOwn(*q.LogProbs)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -29,7 +30,7 @@ const (
 // common is what both kinds of requests have. Nil is what was not given.
 type common struct {
 	Model             string   `json:"model"`
-	N                 *int     `json:"n"`
+	N                 *int     `json:"n"` // after check there is one
 	MaxTokens         *int     `json:"max_tokens"`
 	Temperature       *float64 `json:"temperature"`
 	TopP              *float64 `json:"top_p"`
@@ -64,8 +65,8 @@ func (s *stops) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// read fills into with the body of a request.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
+// read fills into with the body of a request, and checks it.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ check() error }) error {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(readTime)) // a test's writer has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
@@ -96,7 +97,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 		}
 		return badRequest(param, "%v", plainjson.Explain(body, into, err))
 	}
-	return nil
+	return into.check()
 }
 
 // given reports whether a field has a value that says anything.
@@ -124,13 +125,10 @@ func refuse(names map[string]bool) error {
 
 // check validates what needs no model.
 func (c *common) check() error {
-	n := 1
-	if c.N != nil {
-		n = *c.N
-	}
+	c.N = cmp.Or(c.N, new(1))
 	switch {
-	case n < 1 || n > maxChoices:
-		return badRequest("n", "n is %d, must be between 1 and %d", n, maxChoices)
+	case *c.N < 1 || *c.N > maxChoices:
+		return badRequest("n", "n is %d, must be between 1 and %d", *c.N, maxChoices)
 	case c.MaxTokens != nil && *c.MaxTokens < 1:
 		return badRequest("max_tokens", "max_tokens is %d, must be positive", *c.MaxTokens)
 	case c.RepetitionPenalty != nil && *c.RepetitionPenalty == 0:
@@ -186,8 +184,6 @@ func (s *Server) requests(c *common, m *Model, param string, prompts [][]int32) 
 	if c.MaxTokens != nil && (o.MaxNewTokens == 0 || *c.MaxTokens < o.MaxNewTokens) {
 		o.MaxNewTokens = *c.MaxTokens
 	}
-	n := 1
-	set(&n, c.N)
 	var all []generate.Request
 	for _, p := range prompts {
 		if len(p) == 0 {
@@ -198,7 +194,7 @@ func (s *Server) requests(c *common, m *Model, param string, prompts [][]int32) 
 			e.Code = new("context_length_exceeded")
 			return nil, e
 		}
-		for i := range n {
+		for i := range *c.N {
 			o.Sampling.Seed = sampling.Seed + uint64(i) // choices of one prompt shall differ
 			all = append(all, generate.Request{Prompt: p, Options: o, Adapter: m.Adapter})
 		}

@@ -30,8 +30,6 @@ type job struct {
 
 // answer runs a job and writes what comes of it.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, j *job) error {
-	perPrompt := 1
-	set(&perPrompt, j.N)
 	out := &events{w: w}
 	err := s.run(r, j.model.Engine, j.requests, func(e event) error {
 		c := j.choices[e.text]
@@ -53,10 +51,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, j *job) error {
 	case err != nil:
 		return err
 	case !j.Stream:
-		return writeJSON(w, j.form.whole(j.choices, used(j.choices, perPrompt)))
+		return writeJSON(w, j.form.whole(j.choices, used(j.choices, *j.N)))
 	}
 	if j.StreamOptions.IncludeUsage {
-		err = out.send(j.form.usage(used(j.choices, perPrompt)))
+		err = out.send(j.form.usage(used(j.choices, *j.N)))
 	}
 	if err == nil {
 		err = out.write([]byte("[DONE]\n"))
