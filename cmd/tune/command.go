@@ -163,8 +163,7 @@ func nearestCommand(commands []*Command, typed string) string {
 // namesOfFiles are flags that name files. An empty name is a variable of the shell that is not set
 // rather than a wish to leave the flag out.
 var namesOfFiles = []string{"model", "data", "eval-data", "adapter", "config", "dataset-dir", "prompt-file", "prompts",
-	"out",
-	"plugin-dir"}
+	"out", "plugin-dir"}
 
 func (c *Command) noEmptyNames() error {
 	for _, name := range namesOfFiles {

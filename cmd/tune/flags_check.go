@@ -12,8 +12,7 @@ import (
 // what is counted.
 func addCheck(f *pflag.FlagSet, every *int, counted string) {
 	f.IntVar(every, "check-every", *every, "compare what each kernel gives with the plain forward on the run's own "+
-		"tensors, at first and again after so many "+
-		counted+", and take one that is wrong off; 0 for never")
+		"tensors, at first and again after so many "+counted+", and take one that is wrong off; 0 for never")
 }
 
 // addStrict adds the flag that makes a plugin that fails end the run.

@@ -27,14 +27,11 @@ func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
 	f.BoolVar(&c.LoadBest, "load-best-at-end", c.LoadBest, "save the model of the best evaluation instead of the last; "+
 		"without checkpoints, it is kept in memory meanwhile")
 	f.Float64Var(&c.SaveEpochs, "save-epochs", c.SaveEpochs, "save a checkpoint after every so many `EPOCHS`, or "+
-		"parts of one, "+
-		"instead of steps; 0 for as --save-every says")
+		"parts of one, instead of steps; 0 for as --save-every says")
 	f.Float64Var(&c.EvalEpochs, "eval-epochs", c.EvalEpochs, "evaluate after every so many `EPOCHS`, or parts of "+
-		"one, instead of "+
-		"steps; 0 for as --eval-every says")
-	f.IntVar(&c.Patience, "early-stopping", c.Patience, "end the run after so many `EVALUATIONS`, one after another, "+
-		"without a "+
-		"better one; 0 for never")
+		"one, instead of steps; 0 for as --eval-every says")
+	f.IntVar(&c.Patience, "early-stopping", c.Patience, "end the run after so many `EVALUATIONS`, one after "+
+		"another, without a better one; 0 for never")
 	f.Float64Var(&c.Threshold, "early-stopping-threshold", c.Threshold, "by how much `LOSS`, or score, an evaluation "+
 		"has to be better than the best to count as better for --early-stopping")
 	m := &t.config.Metric

@@ -16,9 +16,8 @@ import (
 
 // addDataPaths adds the flags that say which data is read.
 func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
-	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given "+
-		"again, or have commas, "+
-		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
+	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be "+
+		"given again, or have commas, and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
 	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise, or NAME=FILE: of several, each is "+
 		"told by its name, too; otherwise a part of the data is held out")
 	f.Var(value{"float64", func() string {

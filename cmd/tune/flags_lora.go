@@ -15,8 +15,7 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while "+
 		"training")
 	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as "+
-		"q_proj,v_proj, or all-linear "+
-		"for every one but the head, which is the default")
+		"q_proj,v_proj, or all-linear for every one but the head, which is the default")
 	f.Var(value{"string", func() string { return numberList(c.Layers) }, func(text string) (err error) {
 		c.Layers, err = parseNumbers(text)
 		return err

@@ -17,8 +17,7 @@ func addOptim(f *pflag.FlagSet, c *trainer.Config) {
 	f.Var((*momentum)(&c.Optimizer.Momentum), "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
 		"and muon, 0.95")
 	f.StringVar(&c.Optimizer.Weights, "weights", trainer.F32, "`TYPE` in which the weights are stored while they are "+
-		"trained: "+
-		"float32, or bf16 for matrices in bfloat16 alone, rounded at random after each update, and saved so")
+		"trained: float32, or bf16 for matrices in bfloat16 alone, rounded at random after each update, and saved so")
 	f.BoolVar(&c.Optimizer.UpdateInBackward, "update-in-backward", false, "update each weight as soon as its gradient "+
 		"is complete, so that few gradients are in memory at a time; --clip then goes by the norm of the step before")
 }
@@ -89,9 +88,8 @@ func (a *app) noteUpdates(c trainer.Config) {
 	switch {
 	case !c.Optimizer.UpdateInBackward:
 	case c.Clip > 0:
-		a.note("weights are updated in the backward pass: gradients are clipped to %g by the norm of the step before, "+
-			"in the "+
-			"first step by its own; --clip 0 does not clip", c.Clip)
+		a.note("weights are updated in the backward pass: gradients are clipped to %g by the norm of the step "+
+			"before, in the first step by its own; --clip 0 does not clip", c.Clip)
 	default:
 		a.note("weights are updated in the backward pass, and gradients are not clipped")
 	}

@@ -25,12 +25,12 @@ import (
 
 const (
 	pluginDirEnv   = "TUNE_PLUGIN_DIR"
-	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv +
-		", plugins beside the executable, " +
-		"and tune/plugins in the user's config folder (~/.config on Linux), and of names that are not there, those built in"
+	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the " +
+		"executable, and tune/plugins in the user's config folder (~/.config on Linux), and of names that are not there, " +
+		"those built in"
 	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" +
-		trust.FileEnv + ", or " +
-		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
+		trust.FileEnv + ", or " + trust.DefaultFile + " in the working directory if it is there; " + trust.Off +
+		" for no lock"
 )
 
 // defaultCallTimeout is transport's.

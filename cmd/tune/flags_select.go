@@ -15,8 +15,7 @@ func addSelection(f *pflag.FlagSet, s *models.Selection) {
 	f.StringSliceVar(&s.Modules, "train-modules", s.Modules, "`NAMES` of modules that are trained as they are, such as "+
 		"embed_tokens,lm_head,norm, beside adapters or --train-layers; alone, only they are trained")
 	f.IntVar(&s.Layers, "train-layers", s.Layers, "train so many of the last `LAYERS` alone, or if negative of the "+
-		"first; 0 "+
-		"for all, with all else")
+		"first; 0 for all, with all else")
 	f.StringSliceVar(&s.Freeze, "freeze", s.Freeze, "`NAMES` of modules that are not trained, such as embed_tokens or "+
 		"layers.[0-3].mlp")
 }

@@ -297,8 +297,7 @@ func (w *writing) Close() error {
 // speeds says how fast a text came, and why it ended.
 func (w *writing) speeds(r *generate.Result) string {
 	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", amount.Of(r.PromptTokens-r.Reused, "token"),
-		r.PrefillRate(),
-		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
+		r.PrefillRate(), len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 
 // full says what to do about a prompt that there is no room for.

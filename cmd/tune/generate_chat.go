@@ -32,7 +32,7 @@ func (f *chatFlags) add(s *pflag.FlagSet) {
 		"--prompt, ask that alone")
 	s.StringVar(&f.system, "system", "", "a `TEXT` that tells the model how to behave in the conversation")
 	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+
-		""+strings.Join(chat.Names(), ", "))
+		strings.Join(chat.Names(), ", "))
 	addTemplateArgs(s, &f.args.TemplateArgs)
 }
 

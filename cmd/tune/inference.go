@@ -86,8 +86,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	}
 	if n := in.tokenizer.VocabSize(); n > in.model.Vocab() {
 		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong "+
-			"together",
-			f.Model, n, in.model.Vocab())
+			"together", f.Model, n, in.model.Vocab())
 	}
 	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})
 	return in, err

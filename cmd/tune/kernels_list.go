@@ -20,8 +20,8 @@ const kernelsListLong = `List the plugins that are found and the kernels that th
 cannot be used is listed with its reason.`
 
 func (a *app) kernelsListCommand() *Command {
-	c := &Command{Name: "kernels list", Usage: "[FLAGS]", Short: "list the plugins found, the broken ones with their " +
-		"reasons", Long: kernelsListLong,
+	c := &Command{Name: "kernels list", Usage: "[FLAGS]",
+		Short: "list the plugins found, the broken ones with their reasons", Long: kernelsListLong,
 		Examples: "tune kernels list\ntune kernels list --plugin-dir ./my-plugins --json\n"}
 	var p pluginFlags
 	var asJSON bool

@@ -179,8 +179,7 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 			return nil, err
 		}
 		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq,
-			Keepless: c.MaxKept < 0},
-			measure.Options{Placed: placed, Logger: a.logger()})
+			Keepless: c.MaxKept < 0}, measure.Options{Placed: placed, Logger: a.logger()})
 		if err != nil {
 			return nil, err
 		}

@@ -23,8 +23,7 @@ type ranksPlan struct {
 
 func (r *ranksPlan) add(f *pflag.FlagSet) {
 	f.IntVar(&r.ranks, "ranks", 0, "chart steps of 1, 2, 4 ... to so many `MACHINES`, each with one rank and the "+
-		"rows of "+
-		"a step here; 0 for none")
+		"rows of a step here; 0 for none")
 	f.Float64Var(&r.bandwidth, "bandwidth", 10, "`GBIT` a second that each machine's network sends")
 	f.DurationVar(&r.step, "step-time", 0, "the `TIME` that a step of one rank takes, as measured; 0 for the longest "+
 		"that is forecast")

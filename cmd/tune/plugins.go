@@ -23,9 +23,8 @@ import (
 const (
 	kernelsEnv   = "TUNE_KERNELS"
 	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth " +
-		"it here); names; " +
-		"auto,-name; or from:RUN, those that a run had, by its output folder, one of its checkpoints, or its run.jsonl. $" +
-		kernelsEnv + " sets another default"
+		"it here); names; auto,-name; or from:RUN, those that a run had, by its output folder, one of its checkpoints, " +
+		"or its run.jsonl. $" + kernelsEnv + " sets another default"
 )
 
 // kernelFlags are the flags of a command that uses kernels.

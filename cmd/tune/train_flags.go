@@ -19,17 +19,15 @@ func (t *trainFlags) addData(f *pflag.FlagSet) {
 	f.StringVar(&c.Model, "model", "", "the model `FOLDER`")
 	addDataPaths(f, &c.Data)
 	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the "+
-		"first of "+
-		defaultOut+", "+defaultOut+"-2, ... that does not exist")
+		"first of "+defaultOut+", "+defaultOut+"-2, ... that does not exist")
 }
 
 func (t *trainFlags) addLength(f *pflag.FlagSet) {
 	c := &t.config
 	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
 	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
-	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends as "+
-		"if it was "+
-		"interrupted, and its model is saved; 0 for no limit")
+	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends "+
+		"as if it was interrupted, and its model is saved; 0 for no limit")
 	addBatch(f, c)
 }
 
@@ -37,11 +35,9 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	c := &t.config
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
 	f.BoolVar(&t.findLR, "find-lr", false, "try learning rates from 1e-7 to 1 in 100 steps, show the loss at each "+
-		"and name "+
-		"one; nothing is saved")
+		"and name one; nothing is saved")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule),
-		"the `SHAPE` of the learning rate, by transformers' names: "+
-			strings.Join(optim.Decays(), ", "))
+		"the `SHAPE` of the learning rate, by transformers' names: "+strings.Join(optim.Decays(), ", "))
 	f.Var(value{"string", func() string { return c.Args.String() }, func(text string) (err error) {
 		if c.Args, err = optim.ParseArgs(text); len(c.Args) == 0 {
 			c.Args = nil
