@@ -171,9 +171,8 @@ func (o options) weigh(ctx context.Context, a Action) (Action, error) {
 	case err != nil && ctx.Err() != nil:
 		return a, fmt.Errorf("core: measure %s on %s: %w", name, a.Site.Path, ctx.Err())
 	case err != nil:
-		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err), Trouble: !errors.Is(err,
-				ErrLater)},
-			nil
+		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err),
+			Trouble: !errors.Is(err, ErrLater)}, nil
 	}
 	a.Measured = &m
 	if !m.Worth() {

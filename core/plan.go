@@ -77,9 +77,8 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		return nil, err
 	}
 	if sel.From != "" {
-		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: "+
-			"read them with trainer/placement, and call Repeat",
-			sel.From)
+		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with "+
+			"trainer/placement, and call Repeat", sel.From)
 	}
 	if sel.Auto {
 		if err := o.askModel(m, r); err != nil {

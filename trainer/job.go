@@ -80,8 +80,7 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 		return nil, damage(c, err)
 	}
 	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective,
-		Train: c.besides(vocabulary), Vocabulary: vocabulary, Narrow: c.Optimizer.narrow(),
-		Check: c.checkWeights})
+		Train: c.besides(vocabulary), Vocabulary: vocabulary, Narrow: c.Optimizer.narrow(), Check: c.checkWeights})
 	if err != nil {
 		return nil, err
 	}

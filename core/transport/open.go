@@ -104,8 +104,7 @@ func (i *instance) admit(path string, place int) (*plugin, error) {
 	m := i.proc.about[place]
 	if m.Name == "" || len(m.Kernels) == 0 {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; "+
-			"its author must pass both to plugin.Serve",
-			path, core.ErrIncompatible)
+			"its author must pass both to plugin.Serve", path, core.ErrIncompatible)
 	}
 	if err := checkDescription(m); err != nil {
 		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to plugin.Serve",

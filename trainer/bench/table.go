@@ -51,8 +51,7 @@ func (r *Result) memory(b *strings.Builder) {
 	for _, v := range r.Runs {
 		m := v.Memory
 		fmt.Fprintf(b, "%-*s %11s %10s %12s %9s %9s\n", nameWidth, cut(v.Kernels, nameWidth), size(m.Parameters),
-			size(m.Optimizer),
-			size(m.Program), size(m.Total), size(v.PeakRSS))
+			size(m.Optimizer), size(m.Program), size(m.Total), size(v.PeakRSS))
 	}
 	for _, v := range r.Runs {
 		if v.Memory.Kept > 0 {

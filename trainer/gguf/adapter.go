@@ -102,8 +102,7 @@ func (f family) adapted(m *models.Model, n checkpoint.Named, as Type) (*tensor, 
 	}
 	if expert.MatchString(module + ".") {
 		return nil, fmt.Errorf("tensor %s is of a single expert, which GGUF has no adapters for; merge it with tune "+
-			"merge, and "+
-			"export the model", n.Name)
+			"merge, and export the model", n.Name)
 	}
 	if layer := module[strings.LastIndexByte(module, '.')+1:]; slices.Contains(f.unadapted, layer) {
 		return nil, fmt.Errorf("tensor %s: llama.cpp's %s ignores adapters of %s; merge it with tune merge, and export the "+

@@ -44,8 +44,7 @@ func rule(s *tokenizer.Spec) (string, error) {
 		return "glm4", nil
 	}
 	return "", fmt.Errorf("tokenizer.json: pre_tokenizer cuts words by %q (ignore_merges %v), for which llama.cpp "+
-		"has no rule that is known "+
-		"here; known are those of GPT-2, Llama 3, Qwen2 and GLM-4", words, s.IgnoreMerges)
+		"has no rule that is known here; known are those of GPT-2, Llama 3, Qwen2 and GLM-4", words, s.IgnoreMerges)
 }
 
 // vocabulary sets the keys of the tokenizer of a model of so many tokens, and returns notes about what
@@ -195,8 +194,7 @@ func special(set func(key string, value any), dir string, spec *tokenizer.Spec,
 	switch {
 	case len(before) > 1:
 		notes = append(notes, fmt.Sprintf("llama.cpp puts nothing before a text, where the tokenizer has %s: write it, "+
-			"or use the chat template",
-			names(tok, before)))
+			"or use the chat template", names(tok, before)))
 	case len(before) == 1:
 		bos, hasBOS = before[0], true
 	}
@@ -216,8 +214,7 @@ func special(set func(key string, value any), dir string, spec *tokenizer.Spec,
 	}
 	if !hasEOS {
 		return nil, errors.New("tokenizer_config.json has no eos_token, and generation_config.json no eos_token_id: " +
-			"llama.cpp needs the token " +
-			"that ends a text")
+			"llama.cpp needs the token that ends a text")
 	}
 	if !hasBOS {
 		bos = eos // llama.cpp has an id of its own otherwise; it is not put before a text

@@ -156,9 +156,8 @@ func LoadVariant(body *nn.Body, dir string) (*nn.Variant, error) {
 	v := body.Variant()
 	if whole, err := Modules(dir); err != nil || len(whole) > 0 {
 		if err == nil {
-			err = fmt.Errorf("lora: adapter %s has modules_to_save (%s), which all texts of an engine would have: merge it "+
-				"into "+
-				"a model of its own", dir, strings.Join(whole, ", "))
+			err = fmt.Errorf("lora: adapter %s has modules_to_save (%s), which all texts of an engine would have: "+
+				"merge it into a model of its own", dir, strings.Join(whole, ", "))
 		}
 		return nil, err
 	}
@@ -271,8 +270,7 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 	if len(left) > 0 {
 		extra := slices.Sorted(maps.Keys(left))
 		return fmt.Errorf("%d tensors of %s have no place in this model with these target_modules, such as %s", len(extra),
-			WeightsFile,
-			strings.Join(extra[:min(len(extra), 3)], ", "))
+			WeightsFile, strings.Join(extra[:min(len(extra), 3)], ", "))
 	}
 	return nil
 }

@@ -126,8 +126,7 @@ func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry,
 		}
 	}
 	if errs != nil {
-		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back, "+
-			"or %s",
+		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back, or %s",
 			r.Path, errors.Join(errs...), r.otherwise())
 	}
 	return plan, strings.Join(r.Machine.around(now), " and "), nil

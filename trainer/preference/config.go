@@ -101,9 +101,8 @@ func (c Config) Validate() error {
 	}
 	need(c.Loss == "" || slices.Contains(Losses(), c.Loss), "Loss is %q; it takes %s", c.Loss, strings.Join(Losses(),
 		", "))
-	need(c.Stage == DPO || c.Loss == "" || c.Loss == Sigmoid || c.Loss == c.Stage, "Loss is %s, but the stage is %s, "+
-		"which has "+
-		"its own: leave it out", c.Loss, c.Stage)
+	need(c.Stage == DPO || c.Loss == "" || c.Loss == Sigmoid || c.Loss == c.Stage, "Loss is %s, but the stage is "+
+		"%s, which has its own: leave it out", c.Loss, c.Stage)
 	for _, n := range []struct {
 		name  string
 		value float64

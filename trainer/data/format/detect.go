@@ -67,8 +67,7 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f, known)
 	}
 	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them "+
-		"in a dataset_info.json and give corpus.Config.Dir",
-		r.Columns(), known)
+		"in a dataset_info.json and give corpus.Config.Dir", r.Columns(), known)
 }
 
 // refused recognizes data for other kinds of training: a row that has more than the columns of the layout.

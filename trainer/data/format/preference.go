@@ -19,9 +19,8 @@ const (
 	Marked Format = "marked" // one answer, with a mark that says whether it is good
 )
 
-const knownPreferences = "chosen and rejected, beside instruction and input, prompt, conversations or messages, " +
-	"or each with its " +
-	"prompt (pairs); an answer and label or kto_tag (marked)"
+const knownPreferences = "chosen and rejected, beside instruction and input, prompt, conversations or messages, or " +
+	"each with its prompt (pairs); an answer and label or kto_tag (marked)"
 
 // DetectPreference is Detect for data of preferences: of marked answers, or of pairs.
 func DetectPreference(marked bool, r records.Record) (Layout, error) {
