@@ -12,9 +12,31 @@ import (
 
 // addOptim adds the flags that say how parameters are updated, which bench has too.
 func addOptim(f *pflag.FlagSet, c *trainer.Config) {
-	f.Var((*optimizerKind)(&c.Optimizer.Kind), "optim", "the `OPTIMIZER`, or transformers' name for it: "+
+	f.Var(value{"optimizer", func() string { return string(c.Optimizer.Kind) }, func(text string) (err error) {
+		c.Optimizer.Kind, err = optim.ParseKind(text)
+		return err
+	}}, "optim", "the `OPTIMIZER`, or transformers' name for it: "+
 		strings.Join(optim.Kinds(), ", "))
-	f.Var((*momentum)(&c.Optimizer.Momentum), "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
+	m := &c.Optimizer.Momentum // as trainer.Optimizer has it
+	f.Var(value{"decay", func() string {
+		switch {
+		case *m < 0:
+			return "0"
+		case *m == 0:
+			return ""
+		}
+		return strconv.FormatFloat(*m, 'g', -1, 64)
+	}, func(text string) error {
+		x, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(x >= 0 && x < 1):
+			return strconv.ErrRange
+		case x == 0:
+			x = -1
+		}
+		*m = x
+		return nil
+	}}, "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
 		"and muon, 0.95")
 	f.StringVar(&c.Optimizer.Weights, "weights", trainer.F32, "`TYPE` in which the weights are stored while they are "+
 		"trained: float32, or bf16 for matrices in bfloat16 alone, rounded at random after each update, and saved so")
@@ -29,58 +51,6 @@ func addFactors(f *pflag.FlagSet, c *trainer.Config) {
 	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment; lion's beta1")
 	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment; lion's beta2")
 	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "`NUMBER` that is added to the root of AdamW's second moment")
-}
-
-// optimizerKind is the value of --optim.
-type optimizerKind optim.Kind
-
-var _ pflag.Value = (*optimizerKind)(nil)
-
-// Type implements pflag.Value.
-func (*optimizerKind) Type() string { return "optimizer" }
-
-// String implements pflag.Value.
-func (k *optimizerKind) String() string { return string(*k) }
-
-// Set implements pflag.Value.
-func (k *optimizerKind) Set(s string) error {
-	kind, err := optim.ParseKind(s)
-	if err == nil {
-		*k = optimizerKind(kind)
-	}
-	return err
-}
-
-// momentum is the value of --momentum, as trainer.Optimizer has it.
-type momentum float64
-
-var _ pflag.Value = (*momentum)(nil)
-
-// Type implements pflag.Value.
-func (*momentum) Type() string { return "decay" }
-
-// String implements pflag.Value.
-func (m *momentum) String() string {
-	switch {
-	case *m < 0:
-		return "0"
-	case *m == 0:
-		return ""
-	}
-	return strconv.FormatFloat(float64(*m), 'g', -1, 64)
-}
-
-// Set implements pflag.Value.
-func (m *momentum) Set(s string) error {
-	x, err := strconv.ParseFloat(s, 64)
-	switch {
-	case err != nil || !(x >= 0 && x < 1):
-		return strconv.ErrRange
-	case x == 0:
-		x = -1
-	}
-	*m = momentum(x)
-	return nil
 }
 
 // noteUpdates says what clipping comes to where the norm of all gradients is not known in time.

@@ -79,42 +79,27 @@ func addThreads(f *pflag.FlagSet, threads *int) {
 }
 
 func addMaxKept(f *pflag.FlagSet, c *trainer.Config) {
-	f.Var((*keptSize)(&c.MaxKept), "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
+	k := &c.MaxKept // as trainer.Config has it
+	f.Var(value{"size", func() string {
+		switch {
+		case *k < 0:
+			return "0"
+		case *k == 0:
+			return ""
+		}
+		return strconv.FormatInt(*k, 10)
+	}, func(text string) error {
+		if text == "0" {
+			*k = -1
+			return nil
+		}
+		var b byteSize
+		err := b.Set(text)
+		*k = b.bytes
+		return err
+	}}, "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
 		"their products, which spares time and changes no bit: a `SIZE` such as 1GiB, 0 for none; by default half of what "+
 		"the run leaves free")
-}
-
-// keptSize is the value of --max-kept, as trainer.Config has it.
-type keptSize int64
-
-var _ pflag.Value = (*keptSize)(nil)
-
-// Type implements pflag.Value.
-func (*keptSize) Type() string { return "size" }
-
-// String implements pflag.Value.
-func (k *keptSize) String() string {
-	switch {
-	case *k < 0:
-		return "0"
-	case *k == 0:
-		return ""
-	}
-	return strconv.FormatInt(int64(*k), 10)
-}
-
-// Set implements pflag.Value.
-func (k *keptSize) Set(s string) error {
-	if s == "0" {
-		*k = -1
-		return nil
-	}
-	var b byteSize
-	if err := b.Set(s); err != nil {
-		return err
-	}
-	*k = keptSize(b.bytes)
-	return nil
 }
 
 func addPrecision(f *pflag.FlagSet, c *trainer.Config) {
