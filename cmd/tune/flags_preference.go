@@ -34,5 +34,5 @@ func addPreference(f *pflag.FlagSet, c *preference.Config) {
 
 // checkStage reports a stage or loss that there is not.
 func (c *Command) checkStage(p preference.Config) error {
-	return cmp.Or(c.oneOf("stage", cmp.Or(p.Stage, preference.SFT), preference.Stages()...))
+	return c.oneOf("stage", cmp.Or(p.Stage, preference.SFT), preference.Stages()...)
 }

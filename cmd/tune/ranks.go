@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/distributed"
 )
@@ -77,7 +78,7 @@ func (a *app) join(t *trainFlags) (err error) {
 	if t.config.Threads == 0 {
 		t.config.Threads = threads
 	}
-	a.note0("%d ranks on %s, %d here with %d threads each, by %s", a.world.Size(), machines(a.world.Nodes()),
+	a.note0("%d ranks on %s, %d here with %d threads each, by %s", a.world.Size(), amount.Of(a.world.Nodes(), "machine"),
 		len(a.world.Node()), t.config.Threads, a.world.Version())
 	return err
 }
@@ -86,15 +87,8 @@ func (a *app) join(t *trainFlags) (err error) {
 func (a *app) printRanks(w io.Writer, s *trainer.Summary) {
 	if a.world != nil {
 		fmt.Fprintf(w, "  ranks          %d on %s; this one waited %.0f%% of the time for others\n", a.world.Size(),
-			machines(a.world.Nodes()), 100*s.Waited.Seconds()/s.Elapsed.Seconds())
+			amount.Of(a.world.Nodes(), "machine"), 100*s.Waited.Seconds()/s.Elapsed.Seconds())
 	}
-}
-
-func machines(n int) string {
-	if n == 1 {
-		return "1 machine"
-	}
-	return fmt.Sprintf("%d machines", n)
 }
 
 // follows reports whether another rank prints, logs and saves.
