@@ -58,10 +58,12 @@ func (a *app) evalCommand() *Command {
 	addNewTokens(in, &e.Metric.MaxNewTokens)
 	in.StringVar(&e.predictions, "predictions", "", "write what --metric scores to this `FILE`: a JSON object a line, "+
 		"with prompt, expected, generated and score")
-	addDataReading(c.Group("Reading the data"), &e.Data)
-	addTalk(c.Groups[len(c.Groups)-1].Flags, &e.Data.Talk)
-	e.addMachine(c.Group("Machine and output"), "`BATCHES`")
-	c.Groups[2].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
+	reading := c.Group("Reading the data")
+	addDataReading(reading, &e.Data)
+	addTalk(reading, &e.Data.Talk)
+	out := c.Group("Machine and output")
+	e.addMachine(out, "`BATCHES`")
+	out.BoolVar(&e.json, "json", false, "write one JSON object")
 	return c.finish(func(ctx context.Context, _ []string) error {
 		if err := e.check(c); err != nil {
 			return err

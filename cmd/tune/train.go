@@ -96,9 +96,10 @@ func newTrainFlags(c *Command) *trainFlags {
 	t := &trainFlags{config: trainer.Default(), changed: func(flag string) bool { return c.Flags.Changed(flag) }}
 	t.file.add(c.Group("Configuration"))
 	t.addData(c.Group("Model and data"))
-	addDataReading(c.Group("Reading the data"), &t.config.Data)
-	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
-	addGrouping(c.Groups[len(c.Groups)-1].Flags, &t.config.GroupByLength)
+	reading := c.Group("Reading the data")
+	addDataReading(reading, &t.config.Data)
+	addDataLearning(reading, &t.config.Data)
+	addGrouping(reading, &t.config.GroupByLength)
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
