@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -75,11 +74,7 @@ func (s *engineSize) config(m *models.Model) generate.EngineConfig {
 func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize, quiet bool,
 	beside ...namedAdapter) (_ *writingEngine, err error) {
 	e := &writingEngine{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}()
+	defer closingFailed(e, &err)
 	if e.defaults, err = generate.LoadDefaults(g.Model); err != nil {
 		return nil, err
 	}

@@ -29,11 +29,7 @@ func openResults(path string, prompts []promptLine) (_ *results, err error) {
 	if r.claim, err = checkpoint.NewClaim(path); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.Close())
-		}
-	}()
+	defer closingFailed(r, &err)
 	if r.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, plainfile.Explain(err)
 	}

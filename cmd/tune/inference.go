@@ -69,11 +69,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 		return nil, err
 	}
 	in := &inference{stderr: a.stderr}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, in.Close())
-		}
-	}()
+	defer closingFailed(in, &err)
 	if in.tokenizer, _, err = trainer.LoadTokenizer(f.Model, f.LoRA.Adapter); err != nil {
 		return nil, cmp.Or(models.Verify(f.Model, f.LoRA.Adapter), err)
 	}

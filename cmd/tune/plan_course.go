@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -60,11 +59,7 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, read.Close())
-		}
-	}()
+	defer closingFailed(read, &err)
 	if err := a.noteData(t.config.Data, read); err != nil {
 		return nil, err
 	}

@@ -399,6 +399,13 @@ func printHealth(w io.Writer, reg *core.Registry) {
 // closing closes c when a function returns, and lets it tell of a failure.
 func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
 
+// closingFailed is closing for a function that returns c, of one that has failed.
+func closingFailed(c io.Closer, err *error) {
+	if *err != nil {
+		closing(c, err)
+	}
+}
+
 // load reads the model and the data that the flags name. Without any it makes the
 // built-in example, and returns that too.
 func (t *trainFlags) load(ctx context.Context, mem core.Memory) (*trainer.Job, *demo.Demo, error) {
