@@ -13,12 +13,10 @@ import (
 
 // planned is the memory that the run takes by its plan.
 func (r *recorder) planned() journal.Memory {
-	m := journal.Memory{Activations: int64(r.engine.Program().Bytes()), Kept: r.engine.Kept()}
+	m := journal.Memory{Optimizer: r.engine.StateBytes(), Activations: int64(r.engine.Program().Bytes()),
+		Kept: r.engine.Kept()}
 	for _, p := range r.job.Model.Params() {
 		m.Parameters += int64(len(p.Tensor.Data))
-	}
-	for _, p := range r.job.Model.Trainable() {
-		m.Optimizer += 2 * int64(core.Float32.Size()*p.Tensor.Elems())
 	}
 	if r.job.Config.Ranks.Reduce.Shard {
 		m.Optimizer /= int64(r.job.World.Size())

@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/journal"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 func journalOf(t *testing.T, out string) *journal.Run {
@@ -48,6 +49,18 @@ func TestTheJournalTellsWhatTheHooksTell(t *testing.T) {
 	}
 	if passes["forward"] == 0 || passes["backward"] == 0 || passes["update"] != 4 {
 		t.Errorf("calls by pass: %v", passes)
+	}
+}
+
+// TestTheJournalHasWhatTheOptimizerRemembers: not two numbers for each weight whichever it is.
+func TestTheJournalHasWhatTheOptimizerRemembers(t *testing.T) {
+	for kind, moments := range map[optim.Kind]int64{optim.AdamW: 2, optim.Lion: 1} {
+		j := job(t)
+		j.Config.Steps, j.Config.Optimizer.Kind = 1, kind
+		run1(t, j)
+		if m := journalOf(t, j.Config.Out).Start.Memory; m.Optimizer != moments*m.Parameters {
+			t.Errorf("%s: %d bytes beside weights of %d, want %d times as many", kind, m.Optimizer, m.Parameters, moments)
+		}
 	}
 }
 
