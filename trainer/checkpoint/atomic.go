@@ -71,7 +71,7 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 // writeFile lets fill write a temporary file beside path, brings it to the disk and lets
 // name give it the name path.
 func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error, name func(tmp, path string) error) error {
-	tmp := unusedName(path, partial)
+	tmp := unusedName(path)
 	// Not os.CreateTemp: its files are private, whatever the user's umask says.
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -97,9 +97,9 @@ func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error, name f
 // partial marks the names of what is not complete.
 const partial = "partial"
 
-// unusedName returns a name beside path that nothing has, but for bad luck.
-func unusedName(path, what string) string {
-	return fmt.Sprintf("%s.%s-%08x", path, what, rand.Uint32())
+// unusedName returns such a name beside path that nothing has, but for bad luck.
+func unusedName(path string) string {
+	return fmt.Sprintf("%s.%s-%08x", path, partial, rand.Uint32())
 }
 
 // syncDir brings the names in a folder to the disk: a rename is not durable without.

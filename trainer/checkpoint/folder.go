@@ -54,9 +54,9 @@ func NewFolder(path string) (*Folder, error) {
 	if err := checkVacant(final); err != nil {
 		return nil, err
 	}
-	f := &Folder{path: final, dir: unusedName(final, partial), own: true}
+	f := &Folder{path: final, dir: unusedName(final), own: true}
 	if isFolder(final) {
-		f.dir, f.last = unusedName(filepath.Join(final, finalName), partial), []string{"config.json", "adapter_config.json"}
+		f.dir, f.last = unusedName(filepath.Join(final, finalName)), []string{"config.json", "adapter_config.json"}
 	}
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
@@ -254,8 +254,7 @@ func occupied(path string, but ...string) error {
 	}
 	entries, err := os.ReadDir(path)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return Unfinished(e.Name()) ||
-			slices.Contains(but, e.Name())
+		return Unfinished(e.Name()) || slices.Contains(but, e.Name())
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

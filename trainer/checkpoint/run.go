@@ -92,7 +92,7 @@ func leadsToFolder(dir string, e fs.DirEntry) bool {
 // is committed, those called last after all others and not before these are on the disk:
 // who finds them finds the whole model. Files that have the names already are replaced.
 func (r *Run) Finish(last ...string) (*Folder, error) {
-	f := &Folder{path: r.dir, dir: unusedName(filepath.Join(r.dir, finalName), partial), last: last}
+	f := &Folder{path: r.dir, dir: unusedName(filepath.Join(r.dir, finalName)), last: last}
 	if err := os.MkdirAll(f.dir, 0o777); err != nil { // and the run's folder too, should it be gone
 		return nil, fmt.Errorf("checkpoint: output folder: %w", err)
 	}
@@ -112,7 +112,7 @@ func (r *Run) Rotate(keep int, besides ...int) error {
 			continue
 		}
 		path := StepDir(r.dir, step)
-		old := unusedName(path, partial)
+		old := unusedName(path)
 		if err := patient.Rename(path, old); err != nil {
 			errs = append(errs, err)
 			continue
