@@ -103,8 +103,7 @@ func filled(batch, n int, row func(i int) (Row, error)) ([]Row, error) {
 			}
 			continue
 		}
-		rows[i] = newRow(len(rows[0].IDs))
-		rows[i].fill(0) // every vocabulary has a token 0
+		rows[i] = padding(len(rows[0].IDs))
 	}
 	return rows, nil
 }

@@ -52,18 +52,11 @@ func (l *Loader) Seek(batches int) { l.next = max(batches, 0) }
 
 // Next returns the next batch, in fresh memory. It fails only where reading a row does.
 func (l *Loader) Next() (Batch, error) {
-	epoch, at := l.next/l.BatchesPerEpoch(), l.next%l.BatchesPerEpoch()
-	if epoch != l.epoch {
-		l.shuffle(epoch)
-	}
-	from := at * l.batch
-	chunk, err := filled(l.batch, min(l.batch, len(l.order)-from),
-		func(i int) (Row, error) { return l.rows.Row(l.order[from+i]) })
+	dealt, err := l.Share(1, l.batch, 0, 1)
 	if err != nil {
 		return Batch{}, err
 	}
-	l.next++
-	return stack(chunk), nil
+	return dealt[0], nil
 }
 
 func (l *Loader) shuffle(epoch int) {

@@ -116,6 +116,13 @@ func newRow(seq int) Row {
 	return Row{IDs: slice(0), Labels: slice(1), Positions: slice(2), Segments: slice(3)}
 }
 
+// padding returns a row of nothing else.
+func padding(seq int) Row {
+	r := newRow(seq)
+	r.fill(0) // every vocabulary has a token 0
+	return r
+}
+
 // add appends a part of an example, encoded as in a Store, whose first place has the given label; the row has room
 // for it.
 func (r *Row) add(part []int32, segment, label int32) {

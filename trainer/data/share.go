@@ -34,8 +34,7 @@ func (l *Loader) own(from, n, rows int) ([]Row, error) {
 	}
 	chunk := make([]Row, rows)
 	for i := range chunk {
-		chunk[i] = newRow(len(like.IDs))
-		chunk[i].fill(0) // every vocabulary has a token 0
+		chunk[i] = padding(len(like.IDs))
 	}
 	return chunk, nil
 }
