@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -111,19 +110,16 @@ var hubForm = regexp.MustCompile(`^[A-Za-z0-9][\w-]*/[\w-]+$`)
 
 // cutWeight takes the weight off a path.
 func cutWeight(path string) (name string, weight float64, err error) {
-	name, number, found := path, "", false
-	if i := strings.LastIndexByte(path, '@'); i >= 0 && !exists(path) {
-		name, number, found = path[:i], path[i+1:], true
+	i := strings.LastIndexByte(path, '@')
+	if i < 0 || exists(path) {
+		return path, 1, nil
 	}
-	if !found {
-		return name, 1, nil
-	}
-	weight, err = strconv.ParseFloat(number, 64)
+	weight, err = strconv.ParseFloat(path[i+1:], 64)
 	const most = 1000
-	if err != nil || !(weight > 0 && weight <= most) || math.IsNaN(weight) {
-		return "", 0, fmt.Errorf("%s: the weight %q must be a number above 0 and at most %d", path, number, most)
+	if err != nil || !(weight > 0 && weight <= most) { // NaN, too
+		return "", 0, fmt.Errorf("%s: the weight %q must be a number above 0 and at most %d", path, path[i+1:], most)
 	}
-	return name, weight, nil
+	return path[:i], weight, nil
 }
 
 // dataFiles returns path itself, or the data files in the folder at path, in the order of

@@ -22,7 +22,7 @@ var names = struct{ prompts, responses, chats []string }{
 	chats:     []string{"messages", "conversations", "conversation"},
 }
 
-const known = "instruction and output (alpaca), conversations (sharegpt), messages, prompt and completion, " +
+const knownFormats = "instruction and output (alpaca), conversations (sharegpt), messages, prompt and completion, " +
 	"question and answer, text"
 
 // Detect tells the layout of a file from its first row. A format other than Auto is taken
@@ -64,10 +64,11 @@ func Detect(f Format, r records.Record) (Layout, error) {
 	case len(errs) > 0:
 		return Layout{}, errs[0]
 	case f != Auto:
-		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f, known)
+		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f,
+			knownFormats)
 	}
 	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them "+
-		"in a dataset_info.json and give corpus.Config.Dir", r.Columns(), known)
+		"in a dataset_info.json and give corpus.Config.Dir", r.Columns(), knownFormats)
 }
 
 // refused recognizes data for other kinds of training: a row that has more than the columns of the layout.
