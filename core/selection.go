@@ -32,7 +32,7 @@ func ParseSelection(s string) (Selection, error) {
 		}
 		return Selection{From: run}, nil
 	}
-	for _, word := range strings.Split(s, ",") {
+	for word := range strings.SplitSeq(s, ",") {
 		word = strings.TrimSpace(word)
 		switch {
 		case word == "":

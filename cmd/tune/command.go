@@ -150,7 +150,7 @@ func nearestCommand(commands []*Command, typed string) string {
 	names := map[string]string{}
 	var words []string
 	for _, c := range commands {
-		for _, w := range strings.Fields(c.Name) {
+		for w := range strings.FieldsSeq(c.Name) {
 			if names[w] == "" {
 				names[w] = c.Name
 				words = append(words, w)

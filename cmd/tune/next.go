@@ -147,7 +147,7 @@ func isSameFile(path, other string) bool {
 // isGoRun reports whether an executable is one of "go run": in the build cache, or in the
 // temporary folder of a build.
 func isGoRun(exe string) bool {
-	for _, name := range strings.Split(filepath.ToSlash(filepath.Dir(exe)), "/") {
+	for name := range strings.SplitSeq(filepath.ToSlash(filepath.Dir(exe)), "/") {
 		if strings.HasPrefix(name, "go-build") {
 			return true
 		}

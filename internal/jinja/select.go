@@ -18,7 +18,7 @@ func (r *run) getter(attribute, instead any) func(item any) any {
 		if !ok {
 			panic(failed("an attribute must be a name or a number, not %s", TypeName(attribute)))
 		}
-		for _, part := range strings.Split(s, ".") {
+		for part := range strings.SplitSeq(s, ".") {
 			path = append(path, part)
 		}
 	}

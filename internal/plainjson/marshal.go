@@ -72,8 +72,8 @@ func setMarks(v reflect.Value) {
 			v.SetFloat(mark)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			setMarks(v.Field(i))
+		for _, field := range v.Fields() {
+			setMarks(field)
 		}
 	case reflect.Array:
 		for i := range v.Len() {

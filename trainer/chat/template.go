@@ -260,15 +260,11 @@ func (t *Template) render(c Conversation, addGenerationPrompt bool) (jinja.Outpu
 		"documents":             nil,
 		"add_generation_prompt": addGenerationPrompt,
 	}
-	for role, token := range t.tokens {
-		vars[role] = token
-	}
+	maps.Copy(vars, t.tokens)
 	if len(c.Tools) > 0 {
 		vars["tools"] = c.Tools
 	}
-	for name, v := range c.Vars {
-		vars[name] = v
-	}
+	maps.Copy(vars, c.Vars)
 	out, err := t.choose(c).Render(vars, jinja.Options{Now: t.Now})
 	var raised jinja.Raised
 	if errors.As(err, &raised) {

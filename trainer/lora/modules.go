@@ -99,9 +99,9 @@ func (a *Adapter) keepsWhole() error {
 		}
 		for _, e := range p.Entries {
 			for _, path := range paths {
-				if strings.HasPrefix(e.Name, path+".") {
+				if rest, is := strings.CutPrefix(e.Name, path+"."); is {
 					return fmt.Errorf("%s would be trained as it is, but for its %s, and an adapter's folder has whole modules: "+
-						"name %s in lora.Config.Modules, or leave it out", path, strings.TrimPrefix(e.Name, path+"."), path)
+						"name %s in lora.Config.Modules, or leave it out", path, rest, path)
 				}
 			}
 		}
