@@ -73,9 +73,8 @@ func (r *Report) String() string { return FormatActions(r.all()) }
 
 // FormatActions prints one line for each group of sites that differ only in their
 // numbers, or are neighbours such as q_proj and k_proj, and got the same answer: how many,
-// where, which op, the kernel or the reason;
-// and another line with the figures where auto has measured. The names of the project's
-// models and kernels fit 80 columns.
+// where, which op, the kernel or the reason; and another line with the figures where auto
+// has measured. The names of the project's models and kernels fit 80 columns.
 func FormatActions(actions []Action) string {
 	patched, covered := countPlaced(actions)
 	text := table(actions) + fmt.Sprintf("%d of %d sites use a fused kernel", patched, len(actions)-covered)
@@ -85,9 +84,8 @@ func FormatActions(actions []Action) string {
 	return text + "\n"
 }
 
-// Brief prints the report as one line, which says how many sites have a kernel, with the text more at its end;
-// before it
-// comes the table of the sites, if there are some, that have none because a kernel did something wrong.
+// Brief prints the report as one line: how many sites have a kernel, and the text more at its end. If a kernel did
+// something wrong, the table of the sites that have none for it comes before that line.
 func (r *Report) Brief(more string) string {
 	patched, covered := countPlaced(r.all())
 	trouble := slices.DeleteFunc(slices.Clone(r.all()), func(a Action) bool { return !a.Trouble })

@@ -34,7 +34,7 @@ type runEntry struct {
 	Parameters int       `json:"parameters"`
 	Step       int       `json:"step"`
 	Steps      int       `json:"steps"`
-	State      string    `json:"state"` // ended, interrupted, failed or open
+	State      string    `json:"state"` // ended, interrupted, failed, open or unreadable
 	Loss       *float64  `json:"loss,omitempty"`
 	Best       *float64  `json:"best_eval_loss,omitempty"`
 	Sessions   int       `json:"sessions"`

@@ -23,9 +23,9 @@ import (
 type executable struct {
 	*os.File
 	path string // as somebody named it
+	abs  string // the same, from the root
 	name string // what lists of processes show
 	own  bool   // it is this program, which nobody can write to while it runs: where the system can tell
-	abs  string // the same, from the root
 	run  string // what to start: the open file where the system can, else the path
 	sum  string // its checksum, once it is known
 }

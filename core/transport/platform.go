@@ -47,7 +47,7 @@ var portable = platform{
 // errNoDoorbell is why calls go by RPC on systems other than Linux.
 var errNoDoorbell = errors.New("this system has no doorbell")
 
-// platform returns the way that the options ask for, or the portable one where the other
+// choosePlatform returns the way that the options ask for, or the portable one where the other
 // cannot be had; the error says what it lacks.
 func (o Options) choosePlatform() (platform, error) {
 	if o.Portable || os.Getenv("TUNE_TRANSPORT") == "portable" {

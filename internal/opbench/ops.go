@@ -174,8 +174,7 @@ func (r Row) judged(c ceiling.Ceilings) Row {
 func twin(k core.Kernel, linked []core.Kernel) core.Kernel {
 	info := k.Info()
 	i := slices.IndexFunc(linked, func(l core.Kernel) bool {
-		return l.Info().Name == info.Name &&
-			l.Info().Op == info.Op
+		return l.Info().Name == info.Name && l.Info().Op == info.Op
 	})
 	if i < 0 {
 		return nil

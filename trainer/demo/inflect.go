@@ -1,9 +1,12 @@
 package demo
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// plural returns the regular English plural of a noun:
-// y after a consonant becomes ies, a hissing sound takes es, all else s.
+// plural returns the regular English plural of a noun: y after a consonant becomes ies, a
+// hissing sound takes es, all else s.
 func plural(noun string) string {
 	switch {
 	case endsInConsonantY(noun):
@@ -38,12 +41,9 @@ func endsInConsonantY(word string) bool {
 }
 
 func hisses(word string) bool {
-	for _, end := range []string{"s", "x", "z", "ch", "sh"} {
-		if strings.HasSuffix(word, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"s", "x", "z", "ch", "sh"}, func(end string) bool {
+		return strings.HasSuffix(word, end)
+	})
 }
 
 // doubles reports whether a verb's last letter doubles before ed: a consonant after the

@@ -9,9 +9,8 @@ import (
 const ahead = 64
 
 // InOrder calls do for each of 0 to n-1, several at the same time, as texts of an engine are best written, and take
-// with
-// what each gave, in their order. The first error ends all of them and is returned, as is what ended ctx; nothing is
-// taken after that.
+// with what each gave, in their order. The first error ends all of them and is returned, as is what ended ctx;
+// nothing is taken after that.
 func InOrder[T any](ctx context.Context, n int, do func(ctx context.Context, i int) (T, error),
 	take func(i int, v T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)

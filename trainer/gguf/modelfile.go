@@ -116,8 +116,8 @@ func lasting(t *chat.Template, bos string) (string, error) {
 }
 
 // newForm returns the chat template in Ollama's language, which is that of text/template with .Messages, of which
-// each has
-// .Role and .Content. It is found by writing conversations with the template, and must give the same texts for others.
+// each has .Role and .Content. It is found by writing conversations with the template, and must give the same texts
+// for others.
 func newForm(t *chat.Template, bos string) (string, error) {
 	render := func(prompt bool, m ...chat.Message) string {
 		text, err := t.Render(chat.Conversation{Messages: m}, prompt)

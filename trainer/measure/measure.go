@@ -31,8 +31,7 @@ type Options struct {
 	// processes.
 	Placed []core.Action
 	// Limit is how long measuring may take in all, but for the first measurement; 0 is no limit. Kernels for which
-	// there is
-	// no time left stay unused, and are measured by a later plan.
+	// there is no time left stay unused, and are measured by a later plan.
 	Limit time.Duration
 	// Logger is told how long measuring took, and of a CacheDir that cannot be written.
 	// nil means slog.Default().

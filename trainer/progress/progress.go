@@ -205,7 +205,8 @@ func Scores(all map[string]float64) (text string) {
 
 // head says how far a run came, and leaves the bar where it ended before.
 func (p *Printer) head(s *trainer.Summary) string {
-	head, asides := "done: "+amount.Of(s.Steps, "step"), []string(nil)
+	head := "done: " + amount.Of(s.Steps, "step")
+	var asides []string
 	if s.Interrupted {
 		why := "interrupted"
 		if s.TimeUp {

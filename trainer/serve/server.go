@@ -119,7 +119,7 @@ func (s *Server) loaded() ([]Model, error) {
 		Message: "the model is being loaded; come again"}
 }
 
-// model is one in the form of the API.
+// modelObject is a model in the form of the API.
 type modelObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`

@@ -40,8 +40,7 @@ func (i Interleaving) Validate() error {
 	}
 	if len(i.Probs) > 0 && !i.on() {
 		return fmt.Errorf("corpus.Interleaving.Probs are for interleaving: give corpus.Interleaving.Mix %s or %s too",
-			MixUnder,
-			MixOver)
+			MixUnder, MixOver)
 	}
 	sum := 0.0
 	for _, p := range i.Probs {
