@@ -224,15 +224,5 @@ func (a attentionShape) head(x []float32, h, heads int) simd.Matrix {
 	return simd.Matrix{Data: x[(row*heads+col)*a.c:], Stride: heads * a.c}
 }
 
-// probabilities turns the scores of one query, which sees keys [first, end), into those.
-func (a attentionShape) probabilities(row []float32, first, end int) {
-	clear(row[:first])
-	clear(row[end:])
-	if seen := row[first:end]; first < end {
-		sum := simd.ExpSum(seen, seen, a.scale(), a.scale()*simd.Max(seen))
-		simd.Scale(seen, seen, float32(1/sum))
-	}
-}
-
 // scale is what scores are multiplied by.
 func (a attentionShape) scale() float32 { return float32(1 / math.Sqrt(float64(a.c))) }

@@ -7,12 +7,8 @@ import (
 )
 
 // weigh turns the scores of a query of a head, which sees keys [first, end), into probabilities, and returns that of the
-// head's sink, which has no value: 0 without one.
+// head's sink, which has no value; without sinks it means nothing.
 func (a attentionShape) weigh(row []float32, first, end, head int, sinks []float32) (sunk float32) {
-	if a.cap == 0 && sinks == nil {
-		a.probabilities(row, first, end)
-		return 0
-	}
 	clear(row[:first])
 	clear(row[end:])
 	seen, scale := row[first:end], a.scale()
