@@ -53,28 +53,25 @@ func (p *Param) SetInt8(e Entry, from core.Tensor, scale []float32) error {
 
 func (p *Param) quantise(e Entry, from core.Tensor) {
 	cols := e.Shape[len(e.Shape)-1]
-	scale, to := p.Scale[e.Offset/cols:], e.View(p.Tensor).Int8s()
-	simd.Parallel(len(to)/cols, max(1, grain/cols), func(lo, hi int) {
-		row := make([]float32, cols)
-		for r := lo; r < hi; r++ {
-			from.Load(row, r*cols)
-			scale[r] = quantiseRow(to[r*cols:(r+1)*cols], row)
-		}
-	})
+	quantiseRows(e.View(p.Tensor).Int8s(), p.Scale[e.Offset/cols:], from, cols)
 }
 
 // Quantise returns a matrix as int8 [N, K] and what each row of that is multiplied by [N, 1].
 func Quantise(w core.Tensor) (q, scale core.Tensor) {
-	rows, cols := w.Rows(), w.Shape[len(w.Shape)-1]
-	q, scale = core.NewTensor(core.Int8, w.Shape...), core.NewTensor(core.Float32, rows, 1)
-	simd.Parallel(rows, max(1, grain/cols), func(lo, hi int) {
+	q, scale = core.NewTensor(core.Int8, w.Shape...), core.NewTensor(core.Float32, w.Rows(), 1)
+	quantiseRows(q.Int8s(), scale.Float32s(), w, w.Shape[len(w.Shape)-1])
+	return q, scale
+}
+
+// quantiseRows writes the multiples and the scale of each row of w, which has so many columns.
+func quantiseRows(dst []int8, scale []float32, w core.Tensor, cols int) {
+	simd.Parallel(len(dst)/cols, max(1, grain/cols), func(lo, hi int) {
 		row := make([]float32, cols)
 		for r := lo; r < hi; r++ {
 			w.Load(row, r*cols)
-			scale.Float32s()[r] = quantiseRow(q.Int8s()[r*cols:][:cols], row)
+			scale[r] = quantiseRow(dst[r*cols:(r+1)*cols], row)
 		}
 	})
-	return q, scale
 }
 
 // quantiseRow writes the multiples and returns the scale, 1 for a row of zeros. What is not finite makes the

@@ -150,8 +150,11 @@ func (p *Param) Bytes() int64 {
 }
 
 // free gives it back.
-func (p *Param) free(mem core.Memory) {
-	for _, t := range []core.Tensor{p.Tensor, p.scale, p.absmax} {
+func (p *Param) free(mem core.Memory) { freeAll(mem, p.Tensor, p.scale, p.absmax) }
+
+// freeAll gives the memory of those tensors back that have some.
+func freeAll(mem core.Memory, all ...core.Tensor) {
+	for _, t := range all {
 		if t.Data != nil {
 			mem.Free(t.Data)
 		}

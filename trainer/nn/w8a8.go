@@ -94,13 +94,8 @@ func (b *Builder) int8Block(path, sitePath string, swiglu core.Facts, hidden int
 
 // free gives the memory of static scaling back.
 func (l *int8Layer) free(mem core.Memory) {
-	if l == nil {
-		return
-	}
-	for _, t := range []core.Tensor{l.inputScale, l.inputOffset, l.deqScale, l.quantBias} {
-		if t.Data != nil {
-			mem.Free(t.Data)
-		}
+	if l != nil {
+		freeAll(mem, l.inputScale, l.inputOffset, l.deqScale, l.quantBias)
 	}
 }
 
