@@ -11,7 +11,8 @@ import (
 
 // balance records the load-balancing loss of Switch Transformer (Fedus et al., 2021), as
 // Hugging Face's load_balancing_loss_func computes it over the routers of all layers
-// together, times weight, and the z-loss of the same routers times z. With n the pairs of a layer and a token that is no padding,
+// together, times weight, and the z-loss of the same routers times z. With n the pairs of a
+// layer and a token that is no padding,
 //
 //	share_e = how often expert e was chosen / n
 //	prob_e  = mean over the pairs of softmax(logits)_e

@@ -74,7 +74,8 @@ type Context struct {
 	Weigh autograd.Weigh
 	// Observe, if not nil, is shown the input of each linear layer without a kernel.
 	Observe func(l *Linear, x []float32)
-	// compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
+	// Checkpoint has what lies within a decoder's layers computed again for the backward pass; see
+	// autograd.Graph.Checkpoint.
 	Checkpoint bool
 	// CheckpointParts are what Checkpoint is of, see LayerPart; nil for all layers.
 	CheckpointParts []string

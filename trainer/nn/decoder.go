@@ -100,9 +100,9 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	if w := d.head.Weight; w.Tensor.DType != core.Int8 {
 		d.loss = b.site("loss", core.LinearCrossEntropy,
 			core.Facts{WeightDType: w.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab, Frozen: w.Frozen})
-	}
-	if d.loss != nil && cfg.LogitCap > 0 {
-		b.stayPlain(d.loss, "its logits are capped, which linear_cross_entropy has not")
+		if cfg.LogitCap > 0 {
+			b.stayPlain(d.loss, "its logits are capped, which linear_cross_entropy has not")
+		}
 	}
 	d.head.offer(b, "lm_head")
 	if d.loss != nil {

@@ -74,7 +74,7 @@ func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 
 // multiply records the product, the bias, and what an adapter adds.
 func (l *Linear) multiply(c *Context, x *autograd.Value) *autograd.Value {
-	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
+	t, plain := x.Shape()[0], !l.site.patched()
 	var products core.DType
 	if l.site != nil {
 		products = l.facts.Products

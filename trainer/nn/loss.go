@@ -117,7 +117,7 @@ func (s *site) headLoss(c *Context, head *Linear, most float64, x, further *auto
 	logits = inPath(c, "lm_head", func() *autograd.Value { return logitsOf(c, head, most, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
 		op, in := crossEntropyOp(c, logits, share), []*autograd.Value{logits, c.labels, c.divisor}
-		if s != nil && s.kernel != nil {
+		if s.patched() {
 			op, in = fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
 		}
 		if further != nil && op.Backward != nil {

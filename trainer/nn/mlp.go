@@ -7,8 +7,8 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// MLP is down(act(gate(x)) * up(x)), act being silu or another activation of swiglu. Its site offers swiglu; that and what is before it have one together, or, where all
-// multiplies int8, the whole block.
+// MLP is down(act(gate(x)) * up(x)), act being silu or another activation of swiglu. Its site offers swiglu; that and
+// what is before it have one together, or, where all multiplies int8, the whole block.
 type MLP struct {
 	in     []*Linear // gate and up, or one layer that gives both, the gate first
 	gateUp *site     // offers gate_up_swiglu; nil where gate and up have a bias, and within block
@@ -19,10 +19,7 @@ type MLP struct {
 
 // NewMLP adds the parameters below path and the site.
 func NewMLP(b *Builder, path, sitePath string, hidden, intermediate int, bias bool) *MLP {
-	return newMLP(b, path, sitePath, bias, swigluFacts(intermediate, core.Separate), hidden, func() []*Linear {
-		return []*Linear{NewLinear(b, path+".gate_proj", hidden, intermediate, bias),
-			NewLinear(b, path+".up_proj", hidden, intermediate, bias)}
-	})
+	return newSeparateMLP(b, path, sitePath, swigluFacts(intermediate, core.Separate), hidden, bias)
 }
 
 // NewPackedMLP does so for an MLP whose gate and up are one matrix, the gate first.
@@ -36,9 +33,13 @@ func NewPackedMLP(b *Builder, path, sitePath string, hidden, intermediate int) *
 func NewGELUMLP(b *Builder, path, sitePath string, hidden, intermediate int) *MLP {
 	facts := swigluFacts(intermediate, core.Separate)
 	facts.Activation = core.GELUTanh
-	return newMLP(b, path, sitePath, false, facts, hidden, func() []*Linear {
-		return []*Linear{NewLinear(b, path+".gate_proj", hidden, intermediate, false),
-			NewLinear(b, path+".up_proj", hidden, intermediate, false)}
+	return newSeparateMLP(b, path, sitePath, facts, hidden, false)
+}
+
+func newSeparateMLP(b *Builder, path, sitePath string, swiglu core.Facts, hidden int, bias bool) *MLP {
+	return newMLP(b, path, sitePath, bias, swiglu, hidden, func() []*Linear {
+		return []*Linear{NewLinear(b, path+".gate_proj", hidden, swiglu.Intermediate, bias),
+			NewLinear(b, path+".up_proj", hidden, swiglu.Intermediate, bias)}
 	})
 }
 
@@ -91,7 +92,7 @@ func (m *MLP) layers() []*Linear { return append(slices.Clone(m.in), m.down) }
 
 // hidden records act(gate(x)) * up(x). It is cheap from gate(x) and up(x) on, which are kept for that.
 func (m *MLP) hidden(c *Context, x *autograd.Value) *autograd.Value {
-	if m.gateUp != nil && m.gateUp.kernel != nil {
+	if m.gateUp.patched() {
 		return m.fusedHidden(c, x)
 	}
 	in := forwardAll(c, nil, m.in, x)

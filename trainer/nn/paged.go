@@ -77,9 +77,8 @@ func newPagedInput(g *autograd.Graph, sequences, places, tokens int) (*pagedInpu
 func (p *pagedInput) fill(pieces []Piece, size int) {
 	tables, queries, lens, slots := p.tables.Int32s(), p.queries.Int32s(), p.lens.Int32s(), p.slots.Int32s()
 	places, t := p.tables.Shape[1], 0
-	for b := range queries {
-		queries[b], lens[b] = 0, 0
-	}
+	clear(queries)
+	clear(lens)
 	for b, u := range pieces {
 		copy(tables[b*places:][:places], u.table)
 		queries[b], lens[b] = int32(len(u.IDs)), int32(u.Len()+len(u.IDs))

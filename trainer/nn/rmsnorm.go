@@ -72,7 +72,7 @@ func (n *RMSNorm) Forward(c *Context, x *autograd.Value) *autograd.Value {
 }
 
 // addsItself reports whether a kernel computes the sum that the norm is of.
-func (n *RMSNorm) addsItself() bool { return n != nil && n.sum != nil && n.sum.kernel != nil }
+func (n *RMSNorm) addsItself() bool { return n != nil && n.sum.patched() }
 
 // ofSum records h = residual + x and the norm of h, both [T, D]. If the terms are recorded
 // outside the region that the norm is in, they are not kept for it: where it is computed
