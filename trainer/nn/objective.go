@@ -54,9 +54,10 @@ func (d *Decoder) SetObjective(o Objective) error {
 		_, sparse := l.block.(*MoE)
 		routed = routed || sparse
 	}
-	for field, weight := range map[string]float64{"nn.Objective.Balance": o.Balance, "nn.Objective.RouterZ": o.RouterZ} {
+	for i, weight := range []float64{o.Balance, o.RouterZ} {
 		if weight > 0 && !routed {
-			return fmt.Errorf("%s is %g, but no router of the model has such a loss: leave it out", field, weight)
+			return fmt.Errorf("nn.Objective.%s is %g, but no router of the model has such a loss: leave it out",
+				[]string{"Balance", "RouterZ"}[i], weight)
 		}
 	}
 	if d.objective = o; o.Balance > 0 {
