@@ -34,10 +34,11 @@ func (s *engineSize) add(f *pflag.FlagSet, of string) {
 }
 
 func (s *engineSize) check(c *Command) error {
-	for flag, v := range map[string]int{"max-sequences": s.MaxSequences, "cache-tokens": s.cacheTokens} {
-		if v < 0 {
-			return c.usagef("--%s is %d, must not be negative", flag, v)
-		}
+	switch {
+	case s.MaxSequences < 0:
+		return c.usagef("--max-sequences is %d, must not be negative", s.MaxSequences)
+	case s.cacheTokens < 0:
+		return c.usagef("--cache-tokens is %d, must not be negative", s.cacheTokens)
 	}
 	return nil
 }

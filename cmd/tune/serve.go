@@ -109,13 +109,13 @@ func (f *serveFlags) check(c *Command) error {
 	if err := f.size.check(c); err != nil {
 		return err
 	}
-	for flag, v := range map[string]int{"max-new-tokens": f.MaxNewTokens, "max-tokens": f.size.Limit,
-		"grace": int(f.grace)} {
-		if v < 0 {
-			return c.usagef("--%s must not be negative", flag)
-		}
-	}
 	switch {
+	case f.MaxNewTokens < 0:
+		return c.usagef("--max-new-tokens is %d, must not be negative", f.MaxNewTokens)
+	case f.size.Limit < 0:
+		return c.usagef("--max-tokens is %d, must not be negative", f.size.Limit)
+	case f.grace < 0:
+		return c.usagef("--grace is %v, must not be negative", f.grace)
 	case f.host == "":
 		return c.usagef("--host is empty: name an address; 0.0.0.0 is all of this machine's")
 	case f.port < 0 || f.port > 65535:

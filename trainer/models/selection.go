@@ -27,15 +27,16 @@ type Selection struct {
 // Validate reports every field that makes no sense; adapts says whether there are adapters.
 func (s Selection) Validate(adapts bool) error {
 	var errs []error
-	for field, patterns := range map[string][]string{"models.Selection.Freeze": s.Freeze,
-		"models.Selection.Modules": s.Modules} {
+	check := func(field string, patterns []string) {
 		for _, p := range patterns {
 			if _, err := path.Match(p, ""); err != nil || p == "" {
-				errs = append(errs, fmt.Errorf("%s has %q, which is no pattern; name modules, such as embed_tokens or layers.[0-3]",
-					field, p))
+				errs = append(errs, fmt.Errorf("models.Selection.%s has %q, which is no pattern; name modules, such as "+
+					"embed_tokens or layers.[0-3]", field, p))
 			}
 		}
 	}
+	check("Freeze", s.Freeze)
+	check("Modules", s.Modules)
 	if adapts && (len(s.Freeze) > 0 || s.Layers != 0) {
 		errs = append(errs, errors.New("models.Selection.Freeze and models.Selection.Layers are for training without "+
 			"adapters, beside which all weights are frozen: leave them out; lora.Config.Layers says which layers have adapters"))

@@ -215,10 +215,10 @@ func Described(formatting string, columns, tags map[string]string, r records.Rec
 	case "sharegpt":
 		t := Tags{Role: cmp.Or(tags["role_tag"], "from"), Content: cmp.Or(tags["content_tag"], "value"),
 			Roles: map[string]string{}}
-		for tag, role := range map[string]string{"user_tag": user, "assistant_tag": assistant, "observation_tag": tool,
-			"function_tag": call, "system_tag": system} {
-			if given := tags[tag]; given != "" {
-				t.Roles[given] = role
+		for _, of := range [][2]string{{"user_tag", user}, {"assistant_tag", assistant}, {"observation_tag", tool},
+			{"function_tag", call}, {"system_tag", system}} { // in order, for two tags may be one
+			if given := tags[of[0]]; given != "" {
+				t.Roles[given] = of[1]
 			}
 		}
 		return Layout{Format: ShareGPT, Columns: c, Tags: t}, nil
