@@ -352,11 +352,10 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 			if isVocabulary(p) && len(shape) > 0 {
 				m.known[p.Name] = shape[0]
 			}
+			m.stored[e.Name] = t.DType
 			if vocabulary.widen(p, e, t) {
-				m.stored[e.Name] = t.DType
 				continue
 			}
-			m.stored[e.Name] = t.DType
 			if t, err = apart.Rest(e.Name, t); err != nil {
 				return err
 			}
@@ -376,16 +375,21 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 // ignored are tensors that files may hold and that carry nothing: a copy of the tied
 // head, the rotary frequencies that old files stored, and layers after the last.
 func (m *Model) ignored(name string) bool {
-	if rest, ok := strings.CutPrefix(name, "model.layers."); ok {
-		number, _, _ := strings.Cut(rest, ".")
-		if i, err := strconv.Atoi(number); err == nil && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
-			return true
-		}
+	if i, ok := layerOf(name); ok && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
+		return true
 	}
 	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
 		return true
 	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
+}
+
+// layerOf returns the number of the layer that a tensor is of, false for one outside of layers.
+func layerOf(name string) (number int, ok bool) {
+	rest, ok := strings.CutPrefix(name, "model.layers.")
+	text, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.Atoi(text)
+	return number, ok && err == nil
 }
 
 // read fills an entry of a parameter.
@@ -423,14 +427,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 	for _, p := range slices.Concat(m.Params()[:m.base], m.Buffers()) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
-			switch t.DType {
-			case core.BFloat16, core.Float16: // as in the files
-				if _, found := checkpoint.NonFinite(t); found {
-					return nil, notFinite(e.Name)
-				}
-				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
-				continue
-			case core.Int8, core.NF4:
+			switch {
+			case t.DType == core.Int8 || t.DType == core.NF4:
 				if m.Rounding == nil {
 					return nil, lost(e.Name, t.DType)
 				}
@@ -440,14 +438,13 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				}
 				out = append(out, quantised...)
 				continue
-			}
-			if m.stored[e.Name] == core.NF4 {
+			case m.stored[e.Name] == core.NF4:
 				return nil, fmt.Errorf("%s is nf4 in its file and cannot be saved: take the model that was not quantised", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
-				return nil, notFinite(e.Name)
+				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
-			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
+			if d := m.Stored(e.Name); t.DType == core.Float32 && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
 				narrow.Store(t.Float32s(), 0)
 				if _, infinite := checkpoint.NonFinite(narrow); !infinite {
@@ -458,8 +455,4 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		}
 	}
 	return out, nil
-}
-
-func notFinite(name string) error {
-	return fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", name)
 }

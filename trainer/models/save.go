@@ -58,7 +58,7 @@ func (m *Model) Saved() (Saved, error) {
 
 func (m *Model) widened(weights []checkpoint.Named) (names []string) {
 	for _, w := range weights {
-		if d := m.stored[w.Name]; w.Tensor.DType == core.Float32 && d != core.InvalidDType && d != core.Float32 {
+		if w.Tensor.DType == core.Float32 && m.Stored(w.Name) != core.Float32 {
 			names = append(names, w.Name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -84,16 +83,11 @@ func (c *chooser) names(patterns []string, p *nn.Param) (yes bool) {
 
 // within reports whether a parameter is of the layers that are trained.
 func (c *chooser) within(p *nn.Param) bool {
-	rest, ok := strings.CutPrefix(p.Name, "model.layers.")
-	number, _, _ := strings.Cut(rest, ".")
-	i, err := strconv.Atoi(number)
-	if !ok || err != nil {
-		return false
-	}
+	i, ok := layerOf(p.Name)
 	if c.Layers < 0 {
-		return i < -c.Layers
+		return ok && i < -c.Layers
 	}
-	return i >= c.layers-c.Layers
+	return ok && i >= c.layers-c.Layers
 }
 
 // check reports what was asked for and is not there.
