@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/plainfile"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -211,7 +212,7 @@ func narrowed(config []byte) ([]byte, error) {
 	var err error
 	for _, name := range []string{"torch_dtype", "dtype"} {
 		if err == nil {
-			config, _, err = spliced(config, name, func(string) string { return `"bfloat16"` })
+			config, _, err = plainjson.Splice(config, name, func([]byte) ([]byte, error) { return []byte(`"bfloat16"`), nil })
 		}
 	}
 	return config, err

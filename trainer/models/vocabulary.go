@@ -1,8 +1,6 @@
 package models
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -36,41 +35,16 @@ func (v Vocabulary) grow(config []byte) ([]byte, error) {
 	if v.Tokens == 0 {
 		return config, nil
 	}
-	config, found, err := spliced(config, "vocab_size", func(value string) string {
-		have, err := strconv.Atoi(value)
-		if err != nil {
-			return value // what reads it says so
+	config, found, err := plainjson.Splice(config, "vocab_size", func(value []byte) ([]byte, error) {
+		if have, err := strconv.Atoi(string(value)); err == nil { // else what reads it says so
+			value = strconv.AppendInt(nil, int64(v.rows(have)), 10)
 		}
-		return strconv.Itoa(v.rows(have))
+		return value, nil
 	})
 	if err == nil && !found {
 		err = errors.New("config.json: it has no vocab_size of its own, so that no tokens can be added")
 	}
 	return config, err
-}
-
-// spliced replaces the value of one key of a JSON object, and leaves every other byte as it is. It reports whether
-// there is the key.
-func spliced(config []byte, name string, change func(value string) string) ([]byte, bool, error) {
-	d := json.NewDecoder(bytes.NewReader(config))
-	if _, err := d.Token(); err != nil {
-		return nil, false, fmt.Errorf("config.json: %w", err)
-	}
-	for d.More() {
-		key, err := d.Token()
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
-		}
-		if err != nil {
-			return nil, false, fmt.Errorf("config.json: %w", err)
-		}
-		if key == name {
-			end := int(d.InputOffset())
-			return slices.Concat(config[:end-len(value)], []byte(change(string(value))), config[end:]), true, nil
-		}
-	}
-	return config, false, nil
 }
 
 // ofAdapter takes over how many rows the embedding of an adapter's folder has.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // Word is a token to add to a tokenizer.
@@ -39,9 +41,8 @@ func Extend(dir string, words []Word) (*Tokenizer, []byte, error) {
 		if there || twice {
 			continue
 		}
-		normalized := !w.Special
 		added = append(added, addedToken{ID: int32(t.vocabSize + len(added)), Content: w.Text, Special: w.Special,
-			Normalized: &normalized})
+			Normalized: new(!w.Special)})
 	}
 	if len(added) == 0 {
 		return t, data, nil
@@ -60,45 +61,29 @@ func Extend(dir string, words []Word) (*Tokenizer, []byte, error) {
 
 // withAdded appends to the field added_tokens, and leaves all else as it is, to the byte.
 func withAdded(data []byte, added []addedToken) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
 	var entries [][]byte
 	for _, a := range added {
 		var entry bytes.Buffer
-		e := json.NewEncoder(&entry)
-		e.SetEscapeHTML(false) // tokens are full of angle brackets
-		if err := e.Encode(a); err != nil {
+		if err := plainjson.Encode(&entry, a, ""); err != nil { // tokens are full of angle brackets, which stay
 			return nil, err
 		}
 		entries = append(entries, bytes.TrimSpace(entry.Bytes()))
 	}
 	list := bytes.Join(entries, []byte(",\n    "))
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		if key != "added_tokens" {
-			continue
-		}
+	data, found, err := plainjson.Splice(data, "added_tokens", func(value []byte) ([]byte, error) {
 		var before []json.RawMessage
-		if err := json.Unmarshal(value, &before); err != nil {
-			return nil, err
+		err := json.Unmarshal(value, &before)
+		switch {
+		case before == nil:
+			return slices.Concat([]byte("["), list, []byte("]")), err
+		case len(before) > 0:
+			value = bytes.TrimRight(value[:len(value)-1], " \r\n\t")
+			return slices.Concat(value, []byte(",\n    "), list, []byte("\n  ]")), err
 		}
-		if end := int(d.InputOffset()); before == nil {
-			return slices.Concat(data[:end-len(value)], []byte("["), list, []byte("]"), data[end:]), nil
-		} else if len(before) > 0 {
-			list = append([]byte(",\n    "), list...)
-			return slices.Concat(bytes.TrimRight(data[:end-1], " \r\n\t"), list, []byte("\n  "), data[end-1:]), nil
-		} else {
-			return slices.Concat(data[:end-1], list, data[end-1:]), nil
-		}
+		return slices.Concat(value[:len(value)-1], list, []byte("]")), err
+	})
+	if err != nil || found {
+		return data, err
 	}
 	start := bytes.IndexByte(data, '{') + 1
 	return slices.Concat(data[:start], []byte(`"added_tokens": [`), list, []byte("],"), data[start:]), nil
