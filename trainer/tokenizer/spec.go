@@ -71,7 +71,7 @@ func (s *Spec) bytes(f *file) error {
 	if n := f.Normalizer; n != nil && n.Type != "NFC" {
 		return unsupported("normalizer.type", n.Type, "null, NFC")
 	}
-	steps := []preTokenizerSpec{}
+	var steps []preTokenizerSpec
 	if p := f.PreTokenizer; p != nil && p.Type == "Sequence" {
 		steps = p.PreTokenizers
 	} else if p != nil {
@@ -88,8 +88,8 @@ func (s *Spec) bytes(f *file) error {
 				s.Words = append(s.Words, gpt2Words)
 			}
 			return nil
-		case p.Type == "Split" && p.Pattern != nil && p.Pattern.Regex != nil && p.Behavior == "Isolated" && !p.Invert,
-			p.Type == "Split" && p.Pattern != nil && p.Pattern.Regex != nil && p.Behavior == "Removed" && p.Invert:
+		case p.Type == "Split" && p.Pattern != nil && p.Pattern.Regex != nil &&
+			(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert):
 			s.Words = append(s.Words, *p.Pattern.Regex)
 		case p.Type == "Digits" && p.IndividualDigits:
 			s.Words = append(s.Words, `\p{N}`)
@@ -106,7 +106,7 @@ func (s *Spec) bytes(f *file) error {
 func (s *Spec) pieces(f *file) error {
 	const space = "▁"
 	s.PrefixSpace = prependNever
-	steps := []normalizerSpec{}
+	var steps []normalizerSpec
 	if n := f.Normalizer; n != nil && n.Type == "Sequence" {
 		steps = n.Normalizers
 	} else if n != nil {
@@ -132,8 +132,11 @@ func (s *Spec) pieces(f *file) error {
 			return unsupported("pre_tokenizer.split", "true", "false")
 		}
 		with, scheme, err := p.metaspaceSpec.read(p.AddPrefixSpace, "pre_tokenizer")
-		if err != nil || with != space {
-			return errors.Join(err, unsupported("pre_tokenizer.replacement", with, space))
+		if err == nil && with != space {
+			err = unsupported("pre_tokenizer.replacement", with, space)
+		}
+		if err != nil {
+			return err
 		}
 		s.PrefixSpace, replaced = scheme, true
 	}
@@ -147,20 +150,17 @@ func (s *Spec) pieces(f *file) error {
 // come one after the other: then the rank of a token alone says what merges first, as in SentencePiece, which
 // knows tokens and their scores and no merges. The text names a pair for which that is not so.
 func (s *Spec) EveryMerge(has func(token string) bool) (bool, string) {
-	first := map[string]int{} // by token: the rank of its first merge
-	pairs := make(map[[2]string]bool, len(s.Merges))
+	made, pairs := map[string]bool{}, make(map[[2]string]bool, len(s.Merges))
 	last := ""
-	for rank, m := range s.Merges {
+	for _, m := range s.Merges {
 		whole := m[0] + m[1]
-		if _, known := first[whole]; known && last != whole {
+		if made[whole] && last != whole {
 			return false, fmt.Sprintf("%q has merges far apart", whole)
 		}
-		if last != whole {
-			first[whole] = rank
-		}
-		last, pairs[m] = whole, true
+		last, made[whole], pairs[m] = whole, true, true
 	}
-	for whole := range first {
+	for _, m := range s.Merges {
+		whole := m[0] + m[1]
 		for i := range whole {
 			if pair := [2]string{whole[:i], whole[i:]}; i > 0 && has(pair[0]) && has(pair[1]) && !pairs[pair] {
 				return false, fmt.Sprintf("%q and %q do not merge", pair[0], pair[1])
