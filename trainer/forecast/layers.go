@@ -47,9 +47,6 @@ func Selective(m *models.Model, mem core.Memory, r Run, limit int64) (f *Forecas
 			f, set = g, order[:n]
 		}
 	}
-	if c.err != nil {
-		return nil, nil, 0, c.err
-	}
 	return f, paths(set), float64(f.nominalStep())/float64(none.nominalStep()) - 1, nil
 }
 

@@ -43,8 +43,8 @@ func Squares(grad []float32) []float64 {
 	return sums
 }
 
-// ClipCoefficient returns the factor that brings gradients of this norm down to max,
-// as torch.nn.utils.clip_grad_norm_ does: min(1, max/(norm+1e-6)). A max of 0 or less
+// ClipCoefficient returns the factor that brings gradients of this norm down to most,
+// as torch.nn.utils.clip_grad_norm_ does: min(1, most/(norm+1e-6)). A most of 0 or less
 // turns clipping off. A norm that is NaN gives NaN: such gradients must not be used.
 func ClipCoefficient(norm, most float64) float64 {
 	if most <= 0 {
