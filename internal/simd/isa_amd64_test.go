@@ -43,11 +43,24 @@ func TestAssemblyThatOtherMachinesRefuse(t *testing.T) {
 		{"upper halves left", "fAVX2", "loop:\nVADDPS Y0, Y1, Y2\nJNZ loop\nRET", "RET without VZEROUPPER"},
 		{"upper halves left on one way out", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ other\nVZEROUPPER\nRET\nother:\nRET",
 			"RET without VZEROUPPER"},
+		{"upper halves left by a jump", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ out\nVZEROUPPER\nout:\nRET", "RET without VZEROUPPER"},
+		{"upper halves left at the end", "fAVX2", "VADDPS Y0, Y1, Y2", "goes on"},
+		{"a register that is not of vectors", "fAVX2", "VPBROADCASTD AX, X0\nRET", "needs AVX512F"},
+		{"an order that is not in the instruction", "fAVX2", "VPERMQ Y0, Y1, Y2\nVZEROUPPER\nRET", "needs AVX512F"},
+		{"a shift from memory", "fAVX2", "VPSLLD $1, (AX), X0\nRET", "needs AVX512F"},
+		{"two on a line", "fAVX2", "MOVQ AX, BX; LZCNTQ AX, BX\nRET", "a line of its own"},
+		{"one after a label", "fAVX2", "out: LZCNTQ AX, BX\nRET", "say what out: needs"},
 		{"tiles", "fAVX512", "BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease\nRET", "needs AMX_TILE"},
 		{"tiles left", "fAMX", "BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; // ldtilecfg\nVZEROUPPER\nRET",
 			"RET without TILERELEASE"},
+		{"tiles left by a jump", "fAMX", "BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; // ldtilecfg\nJZ out\n" +
+			"BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease\nout:\nVZEROUPPER\nRET",
+			"RET without TILERELEASE"},
 		{"bytes of something else", "fAMX", "BYTE $0x0f; BYTE $0x05; // syscall\nRET", "say what BYTE needs"},
 		{"a jump elsewhere", "fAVX2", "VADDPS Y0, Y1, Y2\nJMP ·gAVX2(SB)", "leaves the function"},
+		{"a jump to a register", "fAVX2", "VADDPS Y0, Y1, Y2\nJMP AX", "leaves the function"},
+		{"a jump without a label", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ 2(PC)\nVZEROUPPER\nRET", "leaves the function"},
+		{"a return elsewhere", "fAVX2", "VADDPS Y0, Y1, Y2\nVZEROUPPER\nRET ·gAVX2(SB)", "leaves the function"},
 		{"old instructions on vectors", "fAVX2", "VADDPS Y0, Y1, Y2\nMOVSS X2, (AX)\nVZEROUPPER\nRET", "stalls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,12 +98,14 @@ func TestInstructionSetsContainThoseBelow(t *testing.T) {
 type asmFunction struct {
 	file, name string
 	code       []instruction
+	labels     []string
 }
 
 type instruction struct {
 	line     int
 	op       string
 	masked   bool // has a suffix, which only AVX-512 does
+	labelled bool // a jump may lead here
 	operands []string
 }
 
@@ -115,6 +130,7 @@ func allAssembly(t *testing.T) []asmFunction {
 // parseAssembly reads what avo writes and a programmer may: one instruction or label a line.
 func parseAssembly(file, text string) []asmFunction {
 	var functions []asmFunction
+	labelled := false
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "//")
 		op, rest, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")), " ")
@@ -122,9 +138,13 @@ func parseAssembly(file, text string) []asmFunction {
 		case op == "TEXT":
 			name, _, _ := strings.Cut(strings.TrimPrefix(rest, "·"), "(")
 			functions = append(functions, asmFunction{file: file, name: name})
-		case op == "" || op[0] == '#' || op == "DATA" || op == "GLOBL" || strings.HasSuffix(op, ":"):
+		case op == "" || op[0] == '#' || op == "DATA" || op == "GLOBL":
+		case strings.HasSuffix(op, ":") && rest == "":
+			last := &functions[len(functions)-1]
+			last.labels, labelled = append(last.labels, strings.TrimSuffix(op, ":")), true
 		default:
-			ins := instruction{line: i + 1}
+			ins := instruction{line: i + 1, labelled: labelled}
+			labelled = false
 			ins.op, _, ins.masked = strings.Cut(op, ".")
 			if op == "BYTE" {
 				ins.op, rest = tileInstruction(rest), ""
@@ -176,12 +196,14 @@ func (f *asmFunction) check() []string {
 			}
 		}
 		switch {
-		case ins.op == "RET" && wide && (i == 0 || f.code[i-1].op != "VZEROUPPER"):
+		case ins.op == "RET" && wide && (i == 0 || f.code[i-1].op != "VZEROUPPER" || ins.labelled):
 			report("RET without VZEROUPPER before it")
-		case ins.op == "RET" && tiles && (i < 2 || f.code[i-2].op != "TILERELEASE"):
+		case ins.op == "RET" && tiles && (i < 2 || f.code[i-2].op != "TILERELEASE" || f.code[i-1].labelled):
 			report("RET without TILERELEASE and VZEROUPPER before it")
-		case ins.op[0] == 'J' && strings.HasSuffix(ins.operands[0], "(SB)"):
+		case ins.op[0] == 'J' && !slices.Contains(f.labels, ins.operands[0]), ins.op == "RET" && ins.operands[0] != "":
 			report("leaves the function")
+		case i == len(f.code)-1 && ins.op != "RET" && ins.op != "JMP":
+			report("goes on into what follows the function")
 		case ins.op[0] != 'V' && ins.has('X') && wide:
 			report("stalls some processors where vectors of 256 bits are in use: take the form with V")
 		}
@@ -225,7 +247,11 @@ func (ins *instruction) needs() ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("say what %s needs, in the table of this test", ins.op)
 	}
-	evex := ins.masked || slices.ContainsFunc(ins.registers(), register.evex) || form.x == none && form.y == none
+	if slices.ContainsFunc(ins.operands, func(operand string) bool { return strings.Contains(operand, ";") }) {
+		return nil, fmt.Errorf("an instruction wants a line of its own")
+	}
+	evex := ins.masked || slices.ContainsFunc(ins.registers(), register.evex) || form.x == none && form.y == none ||
+		ins.newOperands()
 	all := map[string]bool{}
 	switch {
 	case evex:
@@ -246,4 +272,24 @@ func (ins *instruction) needs() ([]string, error) {
 		return nil, fmt.Errorf("has no form of this width")
 	}
 	return slices.Sorted(maps.Keys(all)), nil
+}
+
+var (
+	generalRegister = regexp.MustCompile(`^(?:[ABCD]X|[SD]I|[BS]P|R[0-9]+)$`)
+	vectorShift     = regexp.MustCompile(`^VPS(?:LL|RL|RA)[DQW]$`)
+)
+
+// newOperands reports whether the instruction has operands that only AVX-512 lets it have: a
+// general register to broadcast, an order of elements that is not in the instruction itself, or memory to shift.
+func (ins *instruction) newOperands() bool {
+	first := ins.operands[0]
+	switch {
+	case strings.HasPrefix(ins.op, "VPBROADCAST"):
+		return generalRegister.MatchString(first)
+	case ins.op == "VPERMQ" || ins.op == "VPERMPD":
+		return !strings.HasPrefix(first, "$")
+	case vectorShift.MatchString(ins.op):
+		return strings.HasPrefix(first, "$") && strings.Contains(ins.operands[1], "(")
+	}
+	return false
 }
