@@ -61,6 +61,51 @@ func TestEveryRegisterIsEncoded(t *testing.T) {
 	}
 }
 
+// TestOnlyDotProductsAskForMore has an assembler that is told of Armv8.0 alone read all words: only functions
+// that are called where there are dot products of int8 may have something else.
+func TestOnlyDotProductsAskForMore(t *testing.T) {
+	code, _ := generate()
+	var all, dots strings.Builder
+	for _, function := range strings.Split(code, "\nTEXT ·")[1:] {
+		name, _, _ := strings.Cut(function, "(")
+		into := &all
+		if strings.HasSuffix(name, "DotNEON") {
+			into = &dots
+		}
+		fmt.Fprintf(into, "# 1 %q\n", name) // what errors call the file
+		for _, m := range regexp.MustCompile(`WORD \$0x[0-9a-f]{8} // (.*)`).FindAllStringSubmatch(function, -1) {
+			into.WriteString(m[1] + "\n")
+		}
+	}
+	if message := assemble(t, "armv8-a", all.String()); message != "" {
+		t.Error(message)
+	}
+	if message := assemble(t, "armv8.2-a+dotprod", dots.String()); message != "" {
+		t.Error(message)
+	}
+	if assemble(t, "armv8-a", dots.String()) == "" {
+		t.Error("dot products are accepted everywhere: nothing was checked")
+	}
+}
+
+// assemble returns what the GNU assembler has against the instructions on processors of an architecture.
+func assemble(t *testing.T, arch, source string) string {
+	t.Helper()
+	const tool = "aarch64-linux-gnu-as"
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skipf("no %s, which Debian has in the package binutils-aarch64-linux-gnu: %v", tool, err)
+	}
+	file := filepath.Join(t.TempDir(), "source.s")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tool, "-march="+arch, "-o", os.DevNull, file).CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("%v for %s:\n%s", err, arch, out)
+}
+
 // disassemble returns the instructions as text, with one space after the name.
 func disassemble(t *testing.T, words []byte) []string {
 	t.Helper()
