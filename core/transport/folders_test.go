@@ -32,3 +32,30 @@ func TestFoldersAreThoseThatExistEachOnce(t *testing.T) {
 		t.Errorf("%v, want %s, which was named", got, gone)
 	}
 }
+
+// TestAHomeThatIsNoFolderHasNoPlugins: accounts of services have such homes.
+func TestAHomeThatIsNoFolderHasNoPlugins(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
+		t.Setenv(name, file)
+	}
+	t.Setenv("TUNE_PLUGIN_DIR", "")
+	if got := Folders(""); len(got) > 0 {
+		t.Errorf("%v, want none", got)
+	}
+	if got := Folders(file); !slices.Equal(got, []string{file}) {
+		t.Errorf("%v, want %s, which was named", got, file)
+	}
+}
+
+// TestAnEmptyNameIsNoFolder: DIR:$TUNE_PLUGIN_DIR adds a folder to a list that may not be there yet.
+func TestAnEmptyNameIsNoFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TUNE_PLUGIN_DIR", dir+string(os.PathListSeparator))
+	if got := SearchPath(""); got[0] != dir || slices.Contains(got, "") {
+		t.Errorf("%q, want %s first, and no empty name", got, dir)
+	}
+}
