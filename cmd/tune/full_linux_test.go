@@ -109,7 +109,8 @@ func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
 		limit    uint64
 		want     string
 	}{
-		"no large file": {unix.RLIMIT_FSIZE, 20 << 10, "make room: saving is tried again"}, // what the run says has less
+		"no large file": {unix.RLIMIT_FSIZE, 20 << 10, // what the run says has less
+			`raise the limit of a file's size \(prlimit --pid \d+ --fsize shows it, --fsize=MORE: raises it\): saving is`},
 		"no file": {unix.RLIMIT_NOFILE, 3,
 			`raise the limit of open files \(prlimit --pid \d+ --nofile shows it, --nofile=MORE: raises it\): saving is tried`},
 	} {

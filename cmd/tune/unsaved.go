@@ -45,9 +45,16 @@ func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
 
 // roomToSave is what somebody can do meanwhile about a model that cannot be saved.
 func roomToSave(err error) string {
-	if errors.Is(err, syscall.EMFILE) && runtime.GOOS == "linux" {
-		return fmt.Sprintf("raise the limit of open files (prlimit --pid %d --nofile shows it, --nofile=MORE: raises it)",
-			os.Getpid())
+	if runtime.GOOS == "linux" {
+		for _, l := range []struct {
+			met        error
+			what, flag string
+		}{{syscall.EMFILE, "open files", "nofile"}, {syscall.EFBIG, "a file's size", "fsize"}} {
+			if errors.Is(err, l.met) {
+				return fmt.Sprintf("raise the limit of %s (prlimit --pid %d --%s shows it, --%[3]s=MORE: raises it)", l.what,
+					os.Getpid(), l.flag)
+			}
+		}
 	}
 	return "make room"
 }

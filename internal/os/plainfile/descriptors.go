@@ -19,9 +19,12 @@ func MoreFiles(err error) string {
 	return ""
 }
 
-// ExplainFiles adds that remedy to an error, unless it has it.
+// ExplainFiles adds that remedy to an error, or the one for a file that may not be so large, unless it has it.
 func ExplainFiles(err error) error {
 	remedy := MoreFiles(err)
+	if errors.Is(err, syscall.EFBIG) {
+		remedy = "raise the limit of a file's size (ulimit -f), or take a disk whose file system has none, as FAT has"
+	}
 	if remedy == "" || strings.Contains(err.Error(), remedy) {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestOtherErrorsStay(t *testing.T) {
 	}
 }
 
-func TestTheRemedyForFewFilesIsSaidOnce(t *testing.T) {
+func TestTheRemedyForFewOrSmallFilesIsSaidOnce(t *testing.T) {
 	other := errors.New("other")
 	if got := ExplainFiles(other); got != other {
 		t.Errorf("another error is %v", got)
@@ -64,6 +64,8 @@ func TestTheRemedyForFewFilesIsSaidOnce(t *testing.T) {
 	for cause, want := range map[error]string{
 		syscall.EMFILE: "open x: too many open files; raise the limit of open files (ulimit -n)",
 		syscall.ENFILE: "open x: too many open files in system; raise the system's limit of open files (fs.file-max)",
+		syscall.EFBIG: "open x: file too large; raise the limit of a file's size (ulimit -f), or take a disk whose " +
+			"file system has none, as FAT has",
 	} {
 		err := ExplainFiles(&fs.PathError{Op: "open", Path: "x", Err: cause})
 		if got := ExplainFiles(err); got.Error() != want && runtime.GOOS == "linux" || !errors.Is(got, cause) {
