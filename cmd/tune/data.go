@@ -226,8 +226,8 @@ func (e example) print(w io.Writer, colours palette) {
 	fmt.Fprint(w, "\n\n")
 }
 
-// printable shows control characters as they are written in Go, so that no data can move
-// the cursor of a terminal.
+// printable shows control characters as they are written in Go, so that no data, nor a name in a model's files, can
+// move the cursor of a terminal.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {

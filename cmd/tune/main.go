@@ -119,7 +119,7 @@ func (a *app) report(err error) int {
 		return exitFailed
 	}
 	for line := range strings.Lines(a.named(flagged(plainfile.ExplainFiles(err).Error()))) {
-		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
+		fmt.Fprintln(a.stderr, "tune:", printable(strings.TrimSpace(line)))
 	}
 	if a.checkpoint != "" {
 		fmt.Fprintf(a.stderr, "tune: the newest checkpoint is %s\n", a.checkpoint)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,4 +146,21 @@ func sampleText() string {
 		fmt.Fprintf(&b, "one two three %d four five six\n<|endoftext|>\n", i)
 	}
 	return b.String()
+}
+
+// TestNothingThatIsSaidMovesTheCursor: names of tensors and files may come with a downloaded model.
+func TestNothingThatIsSaidMovesTheCursor(t *testing.T) {
+	const name, want = "foo\x1b[2J\a", `tune: foo\x1b[2J\x07` + "\n"
+	var out bytes.Buffer
+	a := &app{stderr: &out}
+	for way, say := range map[string]func(){
+		"an error": func() { a.report(errors.New(name)) },
+		"a note":   func() { a.note("%s", name) },
+		"a record": func() { slog.New(newNoteHandler(&out)).Warn(name) },
+	} {
+		out.Reset()
+		if say(); out.String() != want {
+			t.Errorf("%s is %q, want %q", way, &out, want)
+		}
+	}
 }

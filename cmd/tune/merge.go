@@ -39,7 +39,7 @@ func (a *app) mergeCommand() *Command {
 			return err
 		}
 		if warning != "" {
-			fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+			a.note("warning: %s", warning)
 		}
 		fmt.Fprintf(a.stdout, "saved %s\n", out)
 		return nil

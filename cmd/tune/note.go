@@ -43,7 +43,7 @@ func (h *noteHandler) Handle(_ context.Context, r slog.Record) error {
 	if _, again := h.said.LoadOrStore(text, true); again && r.Level < slog.LevelWarn {
 		return nil
 	}
-	_, err := fmt.Fprintf(h.w, "tune: %s\n", strings.ReplaceAll(flagged(text), "\n", " "))
+	_, err := fmt.Fprintf(h.w, "tune: %s\n", printable(strings.ReplaceAll(flagged(text), "\n", " ")))
 	return err
 }
 

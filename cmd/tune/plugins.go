@@ -154,7 +154,7 @@ func isData(path string) bool {
 
 // note writes a line that is not a result.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintln(a.stderr, flagged(fmt.Sprintf("tune: "+format, args...)))
+	fmt.Fprintln(a.stderr, printable(flagged(fmt.Sprintf("tune: "+format, args...))))
 }
 
 // logger writes what happens in the middle of a run as notes.
