@@ -115,7 +115,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/corpus",
 		"internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format " +
 			"trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core core/vector internal/os/patient internal/simd golang.org/x/sys", "internal/testdata"},
+	{"trainer/checkpoint", "core core/vector internal/os/patient internal/plainjson internal/simd golang.org/x/sys",
+		"internal/testdata"},
 	{"trainer/distributed", "internal/clock internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
 	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},

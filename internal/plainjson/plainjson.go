@@ -46,16 +46,24 @@ var strangers = []struct{ begin, what string }{
 	{"<", "it is a web page and not JSON: download the file itself"},
 }
 
+// Stranger says what a file is that begins as data does and comes where another one should be, "" for others.
+func Stranger(data []byte) string {
+	for _, s := range strangers {
+		if bytes.HasPrefix(data, []byte(s.begin)) {
+			return s.what
+		}
+	}
+	return ""
+}
+
 // malformed says what is wrong with a text that is no JSON. Without a syntax error it is that
 // the text ends.
 func malformed(data []byte, syntax *json.SyntaxError) string {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return "it is empty, where JSON should be"
 	}
-	for _, s := range strangers {
-		if bytes.HasPrefix(data, []byte(s.begin)) {
-			return s.what
-		}
+	if what := Stranger(data); what != "" {
+		return what
 	}
 	at := len(data) // one past the byte at fault
 	if syntax != nil {

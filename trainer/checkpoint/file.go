@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -166,6 +167,11 @@ func split(file io.ReaderAt, size int) (header, io.ReaderAt, error) {
 	n, rest := binary.LittleEndian.Uint64(length[:]), size-lengthBytes
 	switch {
 	case n > maxHeaderBytes:
+		var start [32]byte
+		read, _ := file.ReadAt(start[:], 0) // it may have less
+		if what := plainjson.Stranger(start[:read]); what != "" {
+			return header{}, nil, errors.New(what)
+		}
 		return header{}, nil, fmt.Errorf("header length %d is above the limit of %d bytes; is this a safetensors file?", n,
 			maxHeaderBytes)
 	case n > uint64(rest):

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // The file names that Hugging Face model folders use.
@@ -48,6 +50,7 @@ func OpenDir(dir string) (*Set, error) {
 	}
 	index, err := parseIndex(raw)
 	if err != nil {
+		err = cmp.Or(plainjson.Unmarshal(raw, new(any)), err) // what is no JSON at all
 		return nil, fmt.Errorf("checkpoint: cannot read %s: %w", path, err)
 	}
 	s, err := openAll(index.shards(dir))

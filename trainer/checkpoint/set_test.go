@@ -96,7 +96,10 @@ func TestOpenDirRefusesBrokenModels(t *testing.T) {
 		want  []string
 	}{
 		"no weights":            {"", []string{"no weights", SingleFile, IndexFile}},
-		"index is not JSON":     {"weights", []string{IndexFile, "invalid character"}},
+		"index is not JSON":     {"weights", []string{IndexFile, "no JSON at column 1"}},
+		"index is empty":        {"\n", []string{IndexFile, "empty"}},
+		"index is cut":          {`{"weight_map":{"a":`, []string{IndexFile, "ends in the middle"}},
+		"pointer of Git LFS":    {"version https://git-lfs.github.com/spec/v1\n", []string{IndexFile, "git lfs pull"}},
 		"index without tensors": {`{"weight_map":{}}`, []string{IndexFile, "weight_map"}},
 		"weight_map not a map":  {`{"weight_map":[]}`, []string{IndexFile, "weight_map", `unexpected "["`}},
 		"shard not a string":    {`{"weight_map":{"a":1}}`, []string{IndexFile, `"a"`}},
