@@ -99,6 +99,7 @@ func (a *app) report(err error) int {
 		return exitOK
 	}
 	if a.follows() {
+		a.told.Store(true) // a signal is that of a launcher that ends the ranks
 		time.Sleep(headStart)
 	}
 	var usage *usageError

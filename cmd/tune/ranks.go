@@ -133,8 +133,8 @@ func (a *app) named(failure string) string {
 }
 
 // headStart is how much earlier the first rank tells of an error than the others: what all have is said once, since
-// the first to leave ends them all.
-const headStart = time.Second
+// the first to leave ends them all. Open MPI does that with SIGTERM, and kills them a second later.
+const headStart = 2 * time.Second
 
 // leave ends this process's part in the job. After a failure all ranks end.
 func (a *app) leave(code int) int {

@@ -344,7 +344,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		forget = context.AfterFunc(ctx, func() {
 			a.told.Store(true)
 			if a.world != nil { // a launcher ends the ranks in the same way when one has died, and then kills them
-				time.Sleep(2 * headStart)
+				time.Sleep(headStart)
 			}
 			if a.follows() {
 				return
