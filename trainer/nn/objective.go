@@ -79,7 +79,8 @@ func (o Objective) noisy(c *Context, h *autograd.Value) *autograd.Value {
 	noise := c.G.ApplyAll(autograd.Op{Name: "noise", Outputs: []autograd.Spec{autograd.Float32(t, d)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			y, m := out[0].Float32s(), of.with(in[0].Int32s())
-			most := noiseMagnitude(o.Noise, longest(in[1].Int32s(), c.S), d)
+			// A rank that has none of an epoch's last rows has a batch of padding alone.
+			most := noiseMagnitude(o.Noise, max(1, longest(in[1].Int32s(), c.S)), d)
 			simd.Parallel(len(y), grain, func(lo, hi int) {
 				for i := lo; i < hi; i++ {
 					y[i] = most * m.uniform(i)

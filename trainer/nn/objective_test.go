@@ -69,6 +69,26 @@ func TestTheNoiseIsUniform(t *testing.T) {
 	}
 }
 
+// TestPaddingAloneHasNoiseThatIsFinite: such is the batch of a rank for which no rows are left.
+func TestPaddingAloneHasNoiseThatIsFinite(t *testing.T) {
+	const s, width = 3, 4
+	c := newContext(t, 1, s)
+	c.Training = true
+	fill := data.Batch{B: 1, S: s, IDs: make([]int32, s), Labels: slices.Repeat([]int32{data.Ignore}, s),
+		Positions: make([]int32, s), Segments: make([]int32, s)}
+	if err := c.Batch().Fill(fill, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.Batch().Draw(1, 2)
+	h := param(c, "h", make([]float32, s*width), s, width)
+	values, _ := run(t, c, []*autograd.Value{Objective{Noise: 5}.noisy(c, h)}, [][]float32{make([]float32, s*width)}, h)
+	for i, v := range wide(values[0]) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("element %d is %g", i, v)
+		}
+	}
+}
+
 // TestLabelsAreSmoothed compares with the definition, in float64: the cross-entropy of a target
 // that has 1 - share at the label and share/V everywhere besides.
 func TestLabelsAreSmoothed(t *testing.T) {
