@@ -143,8 +143,8 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 		name, model, flags string
 		short              bool
 	}{
-		{"dense, full, none", "llama", "--kernels none", true},
-		{"moe, full, all", "qwen3_moe", "--kernels all", true},
+		{"dense, full, none", "llama", "--kernels none --neftune-noise-alpha 5 --label-smoothing 0.1", true},
+		{"moe, full, all", "qwen3_moe", "--kernels all --router-aux-loss 0.1 --router-z-loss 0.1", true},
 		{"dense, rows of several lengths", "llama", "--kernels all --no-packing --group-by-length", true},
 		{"dense, LoRA, all", "llama", "--kernels all --lora-rank 4", true},
 		{"moe, LoRA, none", "glm4_moe", "--kernels none --lora-rank 4 --lora-dropout 0.1", true},
