@@ -352,7 +352,7 @@ func (e *Engine) suspects() suspects { return suspects{e.model, e.program.Compil
 // Evaluate is Evaluator.Loss with the engine's batch size and loss; it is made at the first call. Each of several ranks
 // has its own share of the batches, which are dealt in turn, and all get the result.
 func (e *Engine) Evaluate(ctx context.Context, batches iter.Seq[data.Batch]) (loss float64, targets int, err error) {
-	if err := e.evaluator(); err != nil {
+	if err := agree(e.cfg.World, e.evaluator()); err != nil {
 		return 0, 0, err
 	}
 	e.eval.world = e.cfg.World

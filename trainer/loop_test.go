@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -33,6 +34,22 @@ func job(t *testing.T) *trainer.Job {
 func saved(j *trainer.Job) bool {
 	_, err := os.Stat(filepath.Join(j.Config.Out, "model.safetensors"))
 	return err == nil
+}
+
+// unreadable are rows on a disk that fails.
+type unreadable struct{ data.Rows }
+
+var errDisk = errors.New("input/output error")
+
+func (unreadable) Row(int) (data.Row, error) { return data.Row{}, errDisk }
+
+// TestHeldOutRowsThatCannotBeReadSayWhy: that there is nothing to evaluate then is not what is wrong.
+func TestHeldOutRowsThatCannotBeReadSayWhy(t *testing.T) {
+	j := job(t)
+	j.Eval = unreadable{j.Eval}
+	if _, err := j.Run(t.Context()); !errors.Is(err, errDisk) {
+		t.Errorf("%v, want %v", err, errDisk)
+	}
 }
 
 func TestARunWithoutARegistryStillObeysTheSelection(t *testing.T) {

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,10 +183,8 @@ func (r *session) evaluate(ctx context.Context) (*Eval, error) {
 	s := &r.scores
 	s.batch, s.found = r.job.World.Rank(), nil
 	loss, targets, err := r.engine.Evaluate(ctx, batches)
-	if err == nil {
-		err = agree(r.job.World, failed())
-	}
-	if err != nil {
+	// That rows cannot be read comes before what those that were read lack.
+	if err = cmp.Or(agree(r.job.World, failed()), err); err != nil {
 		return nil, err
 	}
 	e := &Eval{Step: r.state.Step, Loss: loss, Targets: targets, Metrics: r.engine.evalMetrics()}
