@@ -196,23 +196,12 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if e.over != nil {
 		return r, e.over
 	}
-	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
-		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
-	}
-	for i, b := range batches {
-		if err := b.Valid(); err != nil {
-			return r, fmt.Errorf("trainer: batch %d of the step: %w", i, err)
-		}
-	}
 	batches, err := e.fit(batches)
-	if err != nil {
-		return r, err
-	}
 	for _, b := range batches {
 		r.Targets += b.Targets()
 		r.Tokens += b.B * b.S
 	}
-	if err := e.ranks.count(&r); err != nil {
+	if err := e.ranks.count(err, &r); err != nil {
 		return r, err
 	}
 	if r.Targets == 0 {

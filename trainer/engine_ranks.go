@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/clock"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/distributed"
@@ -44,6 +46,14 @@ func (e *Engine) meet() error {
 	if e.cfg.World == nil {
 		return nil
 	}
+	c := Config{Preference: e.cfg.Preference,
+		Optimizer: Optimizer{Kind: e.cfg.Optim.Kind, UpdateInBackward: e.cfg.UpdateInBackward}}
+	if slices.ContainsFunc(e.model.Trainable(), func(p *nn.Param) bool { return p.Tensor.DType != core.Float32 }) {
+		c.Optimizer.Weights = BF16
+	}
+	if err := (Ranks{Reduce: e.cfg.Reduce}).validate(c); err != nil {
+		return err
+	}
 	x := &ranks{world: e.cfg.World, how: e.cfg.Reduce, grads: func() [][]float32 { return e.grads }}
 	var sizes []int
 	for _, g := range e.grads {
@@ -68,21 +78,21 @@ func (x *ranks) close() {
 	}
 }
 
-// count makes tokens and targets those of all ranks: each learned token counts the same, whichever rank has it.
-func (x *ranks) count(r *StepResult) error {
+// count makes tokens and targets those of all ranks: each learned token counts the same, whichever rank has it. That the
+// batches of one cannot be used is an error of all.
+func (x *ranks) count(failed error, r *StepResult) error {
 	if x == nil {
-		return nil
+		return failed
 	}
 	x.started, x.before = clock.Now(), x.world.Spent()
-	mine := binary.LittleEndian.AppendUint64(nil, uint64(r.Targets))
-	all, err := x.world.Exchange("the tokens of a step", binary.LittleEndian.AppendUint64(mine, uint64(r.Tokens)))
+	all, err := tell(x.world, "the tokens of a step", failed, []float64{float64(r.Targets), float64(r.Tokens)})
 	if err != nil {
 		return err
 	}
 	r.Targets, r.Tokens = 0, 0
-	for _, m := range all {
-		r.Targets += int(binary.LittleEndian.Uint64(m))
-		r.Tokens += int(binary.LittleEndian.Uint64(m[8:]))
+	for _, numbers := range all {
+		r.Targets += int(numbers[0])
+		r.Tokens += int(numbers[1])
 	}
 	return nil
 }
@@ -126,18 +136,18 @@ func (x *ranks) sum(failed error, r *StepResult) error {
 // gather adds up what the ranks have told, the losses in the order of the batches.
 func (x *ranks) gather(all [][]float64, r *StepResult) {
 	norm := 0.0
+	losses := make([][]float64, len(all))
 	r.Loss, r.Ranks = 0, RankTimes{}
 	for rank, numbers := range all {
 		norm += numbers[0]
+		losses[rank] = numbers[2:]
 		if took := time.Duration(numbers[1] * float64(time.Second)); took > r.Ranks.Longest {
 			r.Ranks.Slowest, r.Ranks.Longest = rank, took
 		}
 	}
 	r.GradNorm = math.Sqrt(norm)
-	for k := range len(all[0]) - 2 {
-		for _, numbers := range all {
-			r.Loss += numbers[2+k]
-		}
+	for _, loss := range inTurn(losses) {
+		r.Loss += loss
 	}
 }
 

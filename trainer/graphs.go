@@ -1,8 +1,8 @@
 package trainer
 
 import (
-	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -127,14 +127,18 @@ func (c EngineConfig) positions(seq int) int {
 
 // fit cuts the batches of a step to the lengths that they need.
 func (e *Engine) fit(batches []data.Batch) ([]data.Batch, error) {
-	if len(e.cfg.Lengths) == 0 {
-		return batches, nil
+	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
+		return nil, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
 	batches = slices.Clone(batches)
-	var failed error
 	for i, b := range batches {
-		fitted, err := e.graphs.fit(b)
-		batches[i], failed = fitted, cmp.Or(failed, err)
+		err := b.Valid()
+		if err == nil {
+			batches[i], err = e.graphs.fit(b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("trainer: batch %d of the step: %w", i, err)
+		}
 	}
-	return batches, agree(e.cfg.World, failed)
+	return batches, nil
 }

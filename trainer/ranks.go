@@ -156,15 +156,23 @@ func everybody(w *distributed.World, what string, mine []float64, failed error) 
 	if err != nil {
 		return nil, err
 	}
-	var numbers []float64
-	for k := range all[0] {
-		for _, of := range all {
+	return inTurn(all), nil
+}
+
+// inTurn joins what ranks have, one of each after the other, as long as any has one.
+func inTurn[T any](ranks [][]T) (all []T) {
+	most := 0
+	for _, of := range ranks {
+		most = max(most, len(of))
+	}
+	for k := range most {
+		for _, of := range ranks {
 			if k < len(of) {
-				numbers = append(numbers, of[k])
+				all = append(all, of[k])
 			}
 		}
 	}
-	return numbers, nil
+	return all
 }
 
 // fairly returns a rank's share of what is free on its machine, once all know what that is.

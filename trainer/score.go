@@ -255,15 +255,7 @@ func (s *scores) gather(ctx context.Context) ([]metric.Prediction, error) {
 	for i, text := range texts {
 		err = errors.Join(err, json.Unmarshal(text, &ranks[i]))
 	}
-	var all []metric.Prediction
-	for i := range ranks[0] { // the first rank has the most
-		for _, of := range ranks {
-			if i < len(of) {
-				all = append(all, of[i]...)
-			}
-		}
-	}
-	return all, err
+	return slices.Concat(inTurn(ranks)...), err
 }
 
 // write lets the model answer this rank's questions.
