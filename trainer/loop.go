@@ -106,6 +106,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if r.batch, r.accumulate, err = c.share(j.World); err != nil {
 		return nil, err
 	}
+	if err := r.checkRanks(); err != nil {
+		return nil, err
+	}
 	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
 		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
 	}

@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc64"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/fields"
+	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -28,15 +34,15 @@ func (r Ranks) validate(c Config) error {
 	switch {
 	case c.Optimizer.UpdateInBackward:
 		return errors.New("trainer.Optimizer.UpdateInBackward with several ranks: gradients are summed over the ranks " +
-			"before they are used; update after the backward pass, with trainer.Ranks.Reduce.Shard for less memory")
+			"before they are used; update after the backward pass, with trainer.Reduction.Shard for less memory")
 	case c.Preference.Enabled():
-		return errors.New("trainer.Config.Preference with several ranks: its losses count pairs and marked answers, not " +
+		return errors.New("preference.Config.Stage with several ranks: its losses count pairs and marked answers, not " +
 			"tokens, which ranks do not share out yet; train with one")
 	case r.Reduce.Shard && c.Optimizer.narrow():
-		return errors.New("trainer.Ranks.Reduce.Shard with trainer.Optimizer.Weights of bf16: only float32 is shared out; " +
+		return errors.New("trainer.Reduction.Shard with trainer.Optimizer.Weights of bf16: only float32 is shared out; " +
 			"leave one of them out")
 	case r.Reduce.Shard && !slices.Contains(elementwise, kind):
-		return fmt.Errorf("trainer.Ranks.Reduce.Shard with the optimizer %s: what it remembers of an element depends on "+
+		return fmt.Errorf("trainer.Reduction.Shard with the optimizer %s: what it remembers of an element depends on "+
 			"others; take one of %v", kind, elementwise)
 	}
 	return nil
@@ -96,18 +102,58 @@ func (j *Job) placeAlike(ctx context.Context, plan *core.Plan, reg *core.Registr
 // whether kernels are compared, if a step is done again.
 var ownOfRank = []string{"model", "out", "threads", "strict", "gradient_checkpointing", "checkpoint_parts"}
 
-// checkRanks is an error unless all ranks train the same on the same.
-func (r *session) checkRanks() error {
+// checkRanks is an error, which says what differs, unless all ranks train the same on the same, from the same step.
+func (r *session) checkRanks() (err error) {
 	w, j := r.job.World, r.job
 	if w == nil {
 		return nil
 	}
-	config := flatten(j.Config)
-	for _, name := range ownOfRank {
-		delete(config, name)
+	r.state.Model, r.state.Data, err = j.fingerprint()
+	if err = agree(w, err); err != nil {
+		return err
 	}
-	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Config.Ranks, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
-		r.state.Model, r.state.Data, r.state.Step))
+	memory.GiveBack() // what it took to read the model
+	mine := flatten(j.Config)
+	for _, name := range ownOfRank {
+		delete(mine, name)
+	}
+	how := j.Config.Ranks
+	for name, value := range map[string]any{"trainer.Ranks.SyncCheck": how.SyncCheck, "trainer.Reduction.Type": how.Reduce.Type,
+		"trainer.Reduction.Behind": how.Reduce.Behind, "trainer.Reduction.Shard": how.Reduce.Shard,
+		"the program": environment().Program, "the model, by its SHA-256": r.state.Model,
+		"the data, or what the tokenizer makes of it, by its SHA-256": r.state.Data} {
+		mine[name] = fmt.Sprint(value)
+	}
+	if from := j.Resume; from != nil {
+		sums, _ := os.ReadFile(from.file(checkpoint.SumsFile)) // which one of an earlier program has not
+		mine["the checkpoint"] = fmt.Sprintf("step %d with the checksums of SHA-256 %x", from.State.Step, sha256.Sum256(sums))
+	}
+	text, _ := json.Marshal(mine) // of texts
+	all, err := w.Exchange("a comparison of the ranks", text)
+	if err != nil {
+		return err
+	}
+	known := fields.Names(reflect.TypeFor[Config]())
+	var first map[string]string
+	for rank, text := range all {
+		var other map[string]string
+		if err := json.Unmarshal(text, &other); err != nil {
+			return err
+		}
+		if rank == 0 {
+			first = other
+		}
+		var errs []error
+		for _, name := range differing(first, other) {
+			errs = append(errs, fmt.Errorf("%s: %s and %s", cmp.Or(known[name], name), cmp.Or(first[name], "none"),
+				cmp.Or(other[name], "none")))
+		}
+		if errs != nil {
+			return fmt.Errorf("trainer: %s and %s differ; start all ranks with the same program, flags and files:\n%w",
+				w.Name(0), w.Name(rank), errors.Join(errs...))
+		}
+	}
+	return nil
 }
 
 // inSync is an error unless all ranks have the same parameters, to the bit.

@@ -103,7 +103,7 @@ func TestAnEngineOfRanksRefusesWhatTheyCannotDo(t *testing.T) {
 	asRanks(t, func(w *distributed.World) error {
 		for want, change := range map[string]func(*trainer.EngineConfig){
 			"UpdateInBackward": func(c *trainer.EngineConfig) { c.UpdateInBackward, c.Accumulate = true, 1 },
-			"Preference": func(c *trainer.EngineConfig) {
+			"preference.Config.Stage": func(c *trainer.EngineConfig) {
 				c.Preference = preference.Default()
 				c.Preference.Stage = preference.ORPO
 			},

@@ -109,17 +109,15 @@ var freeFields = []string{"model", "out", "threads", "strict", "check_every", "g
 // depend on it: then the steps so far are those of the longer run as well.
 func (r *Resume) Check(c Config) error {
 	was, is := flatten(r.State.Config), flatten(c)
-	either := maps.Clone(was)
-	maps.Copy(either, is)
 	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
 	// Rows of one example each are no longer than they need be: the rows themselves, which are
 	// compared once they are read, tell whether they are the same.
 	shortened := c.Data.NoPacking && c.Seq >= r.State.Config.Seq
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(either)) {
+	for _, name := range differing(was, is) {
 		isFree := slices.Contains(freeFields, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
-		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
+		if isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
 		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), cmp.Or(was[name], "none"), cmp.Or(is[name], "none"))
@@ -132,6 +130,14 @@ func (r *Resume) Check(c Config) error {
 		return fmt.Errorf("trainer: cannot resume from %s with another configuration, old -> new:\n%w", r.Dir, errors.Join(errs...))
 	}
 	return nil
+}
+
+// differing returns the paths of the values that two flattened configurations do not have in common.
+func differing(a, b map[string]string) []string {
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	maps.DeleteFunc(names, func(name, _ string) bool { return a[name] == b[name] })
+	return slices.Sorted(maps.Keys(names))
 }
 
 // flatten returns the JSON values of a configuration by their path.

@@ -57,13 +57,10 @@ func (r *session) begin() error {
 		}
 	}
 	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
-	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil || j.World != nil {
+	if (c.Checkpoints.SaveEvery > 0 || j.Resume != nil) && j.World == nil { // ranks have compared theirs
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
 		}
-	}
-	if err := r.checkRanks(); err != nil {
-		return err
 	}
 	start := Start{Model: j.Model.Config.ModelType, Trainable: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: rowsIn(j.Eval), Steps: steps, Config: c}
 	for _, p := range j.Model.Params() {

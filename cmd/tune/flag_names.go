@@ -21,7 +21,11 @@ var flagNames = sync.OnceValue(func() map[string]string {
 	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format",
 		"checkpoint_parts": "gradient-checkpointing", "data.cutoff": "seq"} // what it was
 	all := map[string]string{
-		"trainer.Config.MaxTime":        "--max-time", // which no file of a run has
+		"trainer.Config.MaxTime":        "--max-time",   // which no file of a run has
+		"trainer.Ranks.SyncCheck":       "--sync-check", // nor these
+		"trainer.Reduction.Type":        "--reduce-dtype",
+		"trainer.Reduction.Behind":      "--reduce-behind",
+		"trainer.Reduction.Shard":       "--shard-optimizer",
 		"transport.Options.MaxMemory":   "--plugin-memory",
 		"transport.Options.MaxCPUs":     "--plugin-cpus",
 		"transport.Options.CallTimeout": "--call-timeout",

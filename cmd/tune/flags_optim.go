@@ -58,9 +58,9 @@ func (a *app) noteUpdates(c trainer.Config) {
 	switch {
 	case !c.Optimizer.UpdateInBackward:
 	case c.Clip > 0:
-		a.note("weights are updated in the backward pass: gradients are clipped to %g by the norm of the step "+
+		a.note0("weights are updated in the backward pass: gradients are clipped to %g by the norm of the step "+
 			"before, in the first step by its own; --clip 0 does not clip", c.Clip)
 	default:
-		a.note("weights are updated in the backward pass, and gradients are not clipped")
+		a.note0("weights are updated in the backward pass, and gradients are not clipped")
 	}
 }

@@ -228,8 +228,7 @@ func TestAPluginOfOneRankFails(t *testing.T) {
 		{"it is wrong", "wrong", "", true, []string{second, "bug_on_demand", "strict: "}},
 		{"it is missing", "", "--plugin-dir " + t.TempDir(), false, []string{second +
 			`--kernels: core: unknown kernel "bug_on_demand"`}},
-		{"it is not looked for", "", "--kernels none", false, []string{second,
-			"had the kernel bug_on_demand, which cannot be placed now"}},
+		{"it is not looked for", "", "--kernels none", false, []string{`--kernels: "bug_on_demand" and "none"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			eachLauncher(t, func(t *testing.T, l launcher) {

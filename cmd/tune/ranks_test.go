@@ -225,6 +225,29 @@ func TestRanksResumeIntoFoldersOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestRanksThatResumeFromSeveralStepsEnd: each that goes on must do so from the same checkpoint.
+func TestRanksThatResumeFromSeveralStepsEnd(t *testing.T) {
+	t.Parallel()
+	l, dir := launchers(t)[0], t.TempDir()
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--schedule", "constant", "--save-every", "2",
+		"--rank-timeout", "20s")
+	out := filepath.Join(dir, "out")
+	l.steps(t, 2, slices.Concat(flags, []string{"--steps", "4", "--out", out})...)
+	flags = append(flags, "--steps", "6", "--out", filepath.Join(dir, "other"))
+	resume := func(step string) []string {
+		return append(flags[:len(flags):len(flags)], "--resume="+out+"/checkpoint-"+step)
+	}
+	for name, tt := range map[string]struct {
+		second []string
+		want   string
+	}{"step": {resume("2"), " and step 2 "}, "without": {flags, " and none\n"}} {
+		text, err := l.pair(t, resume("4"), tt.second)
+		if err == nil || !strings.Contains(text, "the checkpoint: step 4 with ") || !strings.Contains(text, tt.want) {
+			t.Errorf("%s: %v:\n%s", name, err, text)
+		}
+	}
+}
+
 // TestRanksShareTheAnswers: each rank scores some of the held-out data, and the file of the first has all of it.
 func TestRanksShareTheAnswers(t *testing.T) {
 	t.Parallel()
@@ -309,13 +332,22 @@ func TestRanksThatDifferEndWithAnError(t *testing.T) {
 	}
 	base := append(trainable(t, "llama"), "--eval-data", data, "--template", "default", "--kernels", "none",
 		"--batch", "1", "--grad-accum", "2", "--steps", "2", "--no-packing", "--out")
-	const differ = "their flags, models or data differ"
+	other := trainable(t, "llama")[:4]
+	other[1] = other[1] + "2"
+	if err := writeModel(other[1], "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ name, first, second, want string }{
-		{"metric", "--metric token_accuracy", "", differ},
-		{"answers", "--metric rouge_l --max-new-tokens 2", "--metric rouge_l --max-new-tokens 3", differ},
-		{"best", "--metric token_accuracy --best-metric token_accuracy", "--metric token_accuracy", differ},
-		{"checkpoints", "--early-stopping 1", "", differ},
-		{"comparisons", "--check-every 0", "", differ},
+		{"metric", "--metric token_accuracy", "", `--metric: "token_accuracy" and none`},
+		{"answers", "--metric rouge_l --max-new-tokens 2", "--metric rouge_l --max-new-tokens 3", "--max-new-tokens: 2 and 3"},
+		{"best", "--metric token_accuracy --best-metric token_accuracy", "--metric token_accuracy",
+			`--best-metric: "token_accuracy" and none`},
+		{"checkpoints", "--early-stopping 1", "", "--early-stopping: 1 and none"},
+		{"comparisons", "--check-every 0", "", "--check-every: 0 and 1000"},
+		{"several", "--lr 0.5 --lora-rank 2 --shard-optimizer", "--lr 0.25 --lora-rank 4", "--lora-rank: 2 and 4\ntune: --lr: " +
+			"0.5 and 0.25\ntune: --shard-optimizer: true and false"},
+		{"model", "", "--model " + other[1], "the model, by its SHA-256: "},
+		{"data", "", "--data " + other[3], "--data: "},
 		{"force", "--force", "", ""},
 		{"what changes nothing", "--threads 2 --gradient-checkpointing --strict", "", ""},
 	} {

@@ -225,7 +225,7 @@ func (t *trainFlags) place(ctx context.Context, a *app, c *Command) (claim *chec
 // ready gathers what the flags say together with the files of --config and --resume, and
 // checks it. It reports whether that is all there is to do, for --print-config.
 func (t *trainFlags) ready(ctx context.Context, a *app, c *Command) (printed bool, err error) {
-	if err := t.file.apply(c, a.note); err != nil {
+	if err := t.file.apply(c, a.note0); err != nil {
 		return false, err
 	}
 	if err := t.adopt(c); err != nil {
@@ -308,9 +308,9 @@ func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
 // noteWarmup says that a run never leaves its warm-up, or has none, which is hardly meant.
 func (a *app) noteWarmup(s trainer.Start) {
 	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
-		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
+		a.note0("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
 	} else if w := s.Config.Warmup; w > s.Steps {
-		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, amount.Of(s.Steps, "step"))
+		a.note0("--warmup is %d, but the run has %s: all of it is warm-up", w, amount.Of(s.Steps, "step"))
 	}
 }
 
