@@ -169,6 +169,13 @@ func (j *Job) prepare() (release func(), err error) {
 	return release, nil
 }
 
+// What ends a run before its last step; of several ranks, on any.
+const (
+	goesOn byte = iota
+	timeUp
+	asked // by the end of a context
+)
+
 // loop runs the steps, the evaluations and the checkpoints that are left to do.
 func (r *session) loop(ctx context.Context) error {
 	// A step is never cut short by the end of ctx, which is seen between steps.
@@ -189,12 +196,20 @@ func (r *session) loop(ctx context.Context) error {
 			return context.Canceled
 		default:
 		}
-		limit := r.job.Config.MaxTime
-		r.sum.TimeUp = limit > 0 && r.state.Step > from && clock.Since(begin) >= limit && !last
-		interrupted, err := r.anybody("whether to go on", (ctx.Err() != nil || r.sum.TimeUp) && !last)
+		reason := goesOn
+		switch limit := r.job.Config.MaxTime; {
+		case last:
+		case ctx.Err() != nil:
+			reason = asked
+		case limit > 0 && r.state.Step > from && clock.Since(begin) >= limit:
+			reason = timeUp
+		}
+		reason, err := r.most("whether to go on", reason)
 		if err != nil {
 			return err
 		}
+		interrupted := reason != goesOn
+		r.sum.TimeUp = reason == timeUp
 		patience := r.job.Config.Checkpoints.Patience
 		r.sum.Stopped = patience > 0 && r.state.NoBetter >= patience && !last
 		r.checkpointIfDue(interrupted || r.sum.Stopped)

@@ -180,17 +180,13 @@ func (r *session) inSync() error {
 	return err
 }
 
-// anybody reports whether it is so on any rank.
-func (r *session) anybody(what string, so bool) (bool, error) {
-	if r.job.World == nil {
-		return so, nil
+// most returns the largest of the numbers that the ranks have.
+func (r *session) most(what string, mine byte) (most byte, err error) {
+	all, err := r.job.World.Exchange(what, []byte{mine})
+	if err != nil {
+		return mine, err
 	}
-	mine := []byte{0}
-	if so {
-		mine[0] = 1
-	}
-	all, err := r.job.World.Exchange(what, mine)
-	return slices.ContainsFunc(all, func(m []byte) bool { return m[0] == 1 }), err
+	return slices.Max(slices.Concat(all...)), nil
 }
 
 // everybody gathers numbers that each rank has one after the other, in turn, unless a rank has failed.

@@ -106,8 +106,12 @@ func (r *session) restore(from *Resume) error {
 	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
 	// The first rank saves, and all take part in it, wherever the others would.
-	own, err := r.anybody("where the run was saved", r.leads() && same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)))
-	if own {
+	saved := byte(0)
+	if r.leads() && same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)) {
+		saved = 1
+	}
+	saved, err := r.most("where the run was saved", saved)
+	if saved == 1 {
 		r.saved = was.Step
 	}
 	return err

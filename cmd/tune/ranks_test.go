@@ -248,6 +248,17 @@ func TestRanksThatResumeFromSeveralStepsEnd(t *testing.T) {
 	}
 }
 
+// TestTheTimeOfOneRankIsUp, which ends all, and the first says that it was that.
+func TestTheTimeOfOneRankIsUp(t *testing.T) {
+	t.Parallel()
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--steps", "100000", "--no-eval", "--out",
+		filepath.Join(t.TempDir(), "out"))
+	text, err := launchers(t)[0].pair(t, flags, append(flags[:len(flags):len(flags)], "--max-time", "1ms"))
+	if err != nil || !strings.Contains(text, "the time is up: 1 of 100000 steps") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
 // TestRanksShareTheAnswers: each rank scores some of the held-out data, and the file of the first has all of it.
 func TestRanksShareTheAnswers(t *testing.T) {
 	t.Parallel()
