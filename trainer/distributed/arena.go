@@ -126,15 +126,17 @@ func acceptArena(text []byte, ranks, elems int, size int64) (*arena, error) {
 	}
 	v, err := shm.MapPath(offer.Path, size, true)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, apart)
 	}
 	a := newArena(v.Bytes(), ranks, elems, v.Close)
 	if a.mark.nonce != offer.Nonce {
-		err := fmt.Errorf("%s is of another process: do the ranks see different processes?", offer.Path)
-		return nil, errors.Join(err, v.Close())
+		return nil, errors.Join(fmt.Errorf("%s is of another process; %s", offer.Path, apart), v.Close())
 	}
 	return a, nil
 }
+
+// apart is why a rank may not find the memory of another whose machine has the same name.
+const apart = "if these are several machines or containers of one name, give each a host name of its own"
 
 // barrier waits for all ranks of the node.
 func (a *arena) barrier() {

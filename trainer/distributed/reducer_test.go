@@ -2,6 +2,7 @@ package distributed
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -48,6 +49,21 @@ func TestRanksThatDifferAreNamed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestMachinesOfOneNameAreSuspected where the memory that the first rank offers is not there, or that of another process.
+func TestMachinesOfOneNameAreSuspected(t *testing.T) {
+	a, offer, err := offerArena(2, 16, arenaBytes(2, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.unmap()
+	for what, o := range map[string]invitation{"other": {offer.Path, offer.Nonce + 1}, "none": {offer.Path + "0", offer.Nonce}} {
+		text, _ := json.Marshal(o) // of strings and numbers
+		if _, err := acceptArena(text, 2, 16, arenaBytes(2, 16)); err == nil || !strings.Contains(err.Error(), apart) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // bucketElems are those of a bucket in tests.
