@@ -16,9 +16,9 @@ import (
 )
 
 const kernelsNewLong = `Write a new kernel plugin into the folder NAME: a complete program for the op,
-forward and backward in plain Go, with the formula in float64 that it is
-compared with, the conformance tests and a benchmark. It is a module of its own,
-and its tests pass as it is written: what is left to do is to make it fast.
+all of its passes in plain Go, with the formula in float64 that it is compared
+with, the conformance tests and a benchmark. It is a module of its own, and its
+tests pass as it is written: what is left to do is to make it fast.
 docs/writing-a-kernel.md goes through it.
 
 With --fast it is fast to begin with: tune's own kernel of the op, on vector

@@ -62,6 +62,9 @@ func (p Plugin) Kernel() string {
 	return "kernel{}"
 }
 
+// Backward reports whether the op has a backward pass, or is for inference alone.
+func (p Plugin) Backward() bool { return slices.Contains(p.Op.Passes(), core.Backward) }
+
 // Module is the path of the module that a plugin in Go is built with.
 func (Plugin) Module() string { return module }
 
@@ -246,9 +249,20 @@ func (p Plugin) surroundings(files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+	var loops []string // the files of the passes, which some ops have more of than others
+	for name := range files {
+		if strings.HasSuffix(name, ".go") && !test(name) && name != "kernel.go" {
+			loops = append(loops, "`"+name+"`")
+		}
+	}
+	slices.Sort(loops)
+	of := struct {
+		Plugin
+		Loops string
+	}{p, strings.Join(loops, ", ")}
 	for _, name := range names {
 		var b bytes.Buffer
-		if err := parsed.ExecuteTemplate(&b, name+".tmpl", p); err != nil {
+		if err := parsed.ExecuteTemplate(&b, name+".tmpl", of); err != nil {
 			return err
 		}
 		files[name] = b.Bytes()

@@ -133,6 +133,39 @@ func TestAPluginCarriesItsNameAlone(t *testing.T) {
 	}
 }
 
+// TestTheReadmeIsOfTheOp: it names every source that is there and none that is not, and promises neither a backward
+// pass nor a training run to an op for inference.
+func TestTheReadmeIsOfTheOp(t *testing.T) {
+	source := regexp.MustCompile("`(\\w+\\.go)`")
+	for _, op := range core.Ops() {
+		files, err := scaffold.Plugin{Name: "k", Op: op, Source: testdata.Root(t)}.Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have, told []string
+		for name := range files {
+			if strings.HasSuffix(name, ".go") {
+				have = append(have, name)
+			}
+		}
+		readme := string(files["README.md"])
+		for _, m := range source.FindAllStringSubmatch(readme, -1) {
+			told = append(told, m[1])
+		}
+		slices.Sort(have)
+		slices.Sort(told)
+		if !slices.Equal(have, told) {
+			t.Errorf("%s: the folder has %q, its README tells of %q", op, have, told)
+		}
+		trained := len(op.Passes()) == 2
+		for _, text := range []string{"forward and backward", "and gradients", "--steps"} {
+			if strings.Contains(readme, text) != trained {
+				t.Errorf("%s, which has the passes %v: README has %q: %v", op, op.Passes(), text, !trained)
+			}
+		}
+	}
+}
+
 func plugin(t *testing.T) scaffold.Plugin {
 	return scaffold.Plugin{Name: "k", Op: core.RoPE, Source: testdata.Root(t)}
 }
