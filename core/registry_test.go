@@ -131,7 +131,7 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 }
 
 func TestRegisterRefusesNamesThatSelectionsCannotSay(t *testing.T) {
-	for _, name := range []string{"", "auto", "all", "none", "a b", "a,b", "-a"} {
+	for _, name := range []string{"", "auto", "all", "none", "from:a", "a b", "a,b", "-a"} {
 		if err := core.NewRegistry().Register(newKernel(name, core.RMSNorm)); err == nil {
 			t.Errorf("name %q was taken", name)
 		}

@@ -225,7 +225,7 @@ func CheckName(name string) error {
 	switch {
 	case name == "" || strings.ContainsAny(name, " ,\t\n") || strings.HasPrefix(name, "-"):
 		return errors.New("a name has no blanks or commas and no leading dash")
-	case name == "auto" || name == "all" || name == "none":
+	case name == "auto" || name == "all" || name == "none" || strings.HasPrefix(name, from):
 		return errors.New("a selection reserves it")
 	}
 	return nil
