@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,10 +98,16 @@ func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err err
 
 // scanWith is scan with options that have everything.
 func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
-	if info, err := os.Stat(p.dir); p.dir != "" && err != nil {
-		return nil, fmt.Errorf("--plugin-dir: %w", plainfile.Explain(err))
-	} else if p.dir != "" && !info.IsDir() {
-		return nil, fmt.Errorf("--plugin-dir: %s is a file; name the folder of plugins", p.dir)
+	from, named := "--plugin-dir", []string{p.dir}
+	if p.dir == "" {
+		from, named = "$"+pluginDirEnv, filepath.SplitList(os.Getenv(pluginDirEnv))
+	}
+	for _, dir := range named {
+		if info, err := os.Stat(dir); dir != "" && err != nil {
+			return nil, fmt.Errorf("%s: %w", from, plainfile.Explain(err))
+		} else if dir != "" && !info.IsDir() {
+			return nil, fmt.Errorf("%s: %s is a file; name the folder of plugins", from, dir)
+		}
 	}
 	o.Logger = a.logger()
 	reg, err := core.ScanAllKernels(ctx, transport.Folders(p.dir), o.Open)

@@ -10,17 +10,19 @@ import (
 )
 
 // Folders returns those of SearchPath that there are, each once, for core.ScanAllKernels. One
-// that somebody named, here or in $TUNE_PLUGIN_DIR, is there in any case: that it is missing
-// is for the scan to report. Others are not there either if something on their way is no folder, as for a user
-// whose home is /dev/null, or is closed to this user, as a home that is someone else's.
+// that somebody named, here or in $TUNE_PLUGIN_DIR, is there in any case: that it is missing, or
+// no folder, is for the scan to report. Another file of that name means nothing, nor does what is on the way to it: a
+// user's home may be /dev/null, or someone else's.
 func Folders(explicit string) []string {
-	named := append(filepath.SplitList(os.Getenv("TUNE_PLUGIN_DIR")), explicit)
+	named := append(listed(), explicit)
 	var dirs []string
 	var seen []fs.FileInfo
 	for _, dir := range SearchPath(explicit) {
 		info, err := os.Stat(dir)
+		absent := err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) ||
+			errors.Is(err, fs.ErrPermission)
 		switch {
-		case absent(err) && !slices.Contains(named, dir), slices.Contains(dirs, dir):
+		case absent && !slices.Contains(named, dir), slices.Contains(dirs, dir):
 			continue
 		case err == nil && slices.ContainsFunc(seen, func(s fs.FileInfo) bool { return os.SameFile(s, info) }):
 			continue
@@ -32,10 +34,6 @@ func Folders(explicit string) []string {
 	return dirs
 }
 
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission)
-}
-
 // SearchPath returns the folders to look for plugins in, whether they exist or not. An
 // explicit folder is the only one. Otherwise they are, in this order: those listed in
 // $TUNE_PLUGIN_DIR, where an empty name is none, plugins beside the executable, and tune/plugins in the user's
@@ -44,8 +42,7 @@ func SearchPath(explicit string) []string {
 	if explicit != "" {
 		return []string{explicit}
 	}
-	empty := func(dir string) bool { return dir == "" }
-	dirs := slices.DeleteFunc(filepath.SplitList(os.Getenv("TUNE_PLUGIN_DIR")), empty)
+	dirs := listed()
 	if exe, err := os.Executable(); err == nil {
 		dirs = append(dirs, filepath.Join(filepath.Dir(exe), "plugins"))
 	}
@@ -53,4 +50,10 @@ func SearchPath(explicit string) []string {
 		dirs = append(dirs, filepath.Join(config, "tune", "plugins"))
 	}
 	return dirs
+}
+
+// listed returns the folders of $TUNE_PLUGIN_DIR. What has no name is none: an empty variable that was put before
+// another folder leaves a separator at the beginning.
+func listed() []string {
+	return slices.DeleteFunc(filepath.SplitList(os.Getenv("TUNE_PLUGIN_DIR")), func(dir string) bool { return dir == "" })
 }

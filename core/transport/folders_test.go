@@ -15,7 +15,8 @@ func TestFoldersAreThoseThatExistEachOnce(t *testing.T) {
 	if err := testdata.Symlink(dir, again); err != nil {
 		t.Skip("no symbolic links here: ", err)
 	}
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
 	t.Chdir(t.TempDir()) // no checkout
 	list := func(dirs ...string) string {
 		return dirs[0] + string(os.PathListSeparator) + dirs[1] + string(os.PathListSeparator) + dirs[2]
@@ -30,6 +31,21 @@ func TestFoldersAreThoseThatExistEachOnce(t *testing.T) {
 	}
 	if got := Folders(gone); !slices.Equal(got, []string{gone}) {
 		t.Errorf("%v, want %s, which was named", got, gone)
+	}
+
+	file := filepath.Join(config, "tune", "plugins")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TUNE_PLUGIN_DIR", "")
+	if got := Folders(""); len(got) != 0 {
+		t.Errorf("%v, want nothing of a file that nobody named", got)
+	}
+	if got := Folders(file); !slices.Equal(got, []string{file}) {
+		t.Errorf("%v, want the file that was named", got)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 func TestSearchPathOrder(t *testing.T) {
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	t.Setenv("TUNE_PLUGIN_DIR", a+string(os.PathListSeparator)+b)
+	separator := string(os.PathListSeparator)
+	t.Setenv("TUNE_PLUGIN_DIR", separator+a+separator+separator+b+separator)
 	got := SearchPath("")
 	exe, err := os.Executable()
 	if err != nil {
