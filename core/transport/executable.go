@@ -89,7 +89,7 @@ func checkExecutable(path string, info os.FileInfo) error {
 	case runtime.GOOS == "windows":
 		return errors.New("it is not an executable; its name does not end in .exe")
 	}
-	return fmt.Errorf("it is not executable; run chmod +x %s, or move it out of the plugin folder", filepath.Base(path))
+	return fmt.Errorf("it is not executable; run chmod +x %s, or move it out of the plugin folder", path)
 }
 
 // isScript reports whether an interpreter is to run the file, which opens it by its path.

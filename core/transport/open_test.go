@@ -62,7 +62,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			os.ErrNotExist, "file"},
 		"a folder": {func(t *testing.T) string { return t.TempDir() },
 			core.ErrIncompatible, "not a regular file"},
-		"not executable":       {file("text", 0o600), core.ErrIncompatible, "chmod +x"},
+		"not executable":       {file("text", 0o600), core.ErrIncompatible, "chmod +x /"},
 		"not a program":        {file("\x7fELFish", 0o700), core.ErrIncompatible, "not a program for this machine"},
 		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
 		"no interpreter":       {file("#!/no/such/program\n", 0o700), os.ErrNotExist, "the interpreter that it names"},
