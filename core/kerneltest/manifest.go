@@ -60,8 +60,8 @@ func checkDTypes(dtypes []core.DType) error {
 	return nil
 }
 
-// checkClaims compares the storage types that a kernel names with those of the cases that
-// it supports: what it names and no case has would go unchecked.
+// checkClaims compares the storage types that a kernel names, and the outputs that it can add to, with those of the
+// cases that it supports: what it names and no case has would go unchecked.
 func checkClaims(info core.Info, results []Result) []Violation {
 	ran := map[core.DType]bool{}
 	for _, r := range results {
@@ -77,7 +77,21 @@ func checkClaims(info core.Info, results []Result) []Violation {
 			all = append(all, Violation{Text: fmt.Sprintf("supports cases in %s, which it does not name as a storage type", d)})
 		}
 	}
+	for _, name := range info.Adds {
+		if !slices.ContainsFunc(results, func(r Result) bool { return r.Status != Skipped && r.canAdd(info, name) }) {
+			all = append(all, Violation{Text: fmt.Sprintf("says that it can add to %q, which is a float32 output of backward "+
+				"in no case that it supports, so nobody ever asks it to", name)})
+		}
+	}
 	return all
+}
+
+// canAdd reports whether the case has an output of that name that the kernel can add to.
+func (r Result) canAdd(info core.Info, name string) bool {
+	sig, err := core.NewSignature(info.Op, core.Backward, r.Facts)
+	return err == nil && info.CanAdd(name, r.Tokens) && slices.ContainsFunc(sig.Out, func(a core.Arg) bool {
+		return a.Name == name && a.DType == core.Float32
+	})
 }
 
 // storage are the types that a model's tensors can have.

@@ -283,6 +283,34 @@ func TestDeathsAreViolationsAndEndTheExamination(t *testing.T) {
 	}
 }
 
+// adding is a kernel that says that it can add to outputs.
+type adding struct {
+	core.Kernel
+	to []string
+}
+
+func (k adding) Info() core.Info {
+	i := k.Kernel.Info()
+	i.Adds = k.to
+	return i
+}
+
+func TestClaimsAboutAddingAreChecked(t *testing.T) {
+	f := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Out: 5, Bias: true}
+	right := summing{reference.Single(core.Linear), addOrCopy}
+	err := examine(t, right, f).Err() // it names other storage
+	if err == nil || strings.Contains(err.Error(), "can add") {
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{"dweigth", "y", "dlora_a"} { // without an adapter
+		err := examine(t, adding{right, []string{"dweight", name}}, f).Err()
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("can add to %q", name)) ||
+			strings.Contains(err.Error(), `"dweight"`) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 func TestClaimsAboutStorageAreChecked(t *testing.T) {
 	r := examine(t, reference.Single(core.SwiGLU), facts[core.SwiGLU])
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(),

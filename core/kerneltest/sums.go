@@ -87,8 +87,8 @@ func sameSums(got, want core.Tensor) error {
 	}
 	for i, w := range want.Float32s() {
 		if v := got.Float32s()[i]; v != w && (v == v || w == w) {
-			return fmt.Errorf("%w: in a call that adds to some outputs, %v is %.9g, want %.9g", core.ErrWrongResult,
-				index(want.Shape, i), v, w)
+			return fmt.Errorf("%w: in a call that adds to some outputs, %v is %.9g, want %.9g: what was there, plus what "+
+				"a call writes that does not add, in one addition", core.ErrWrongResult, index(want.Shape, i), v, w)
 		}
 	}
 	return nil
