@@ -72,7 +72,7 @@ type Plan struct {
 // (see Measured), and a context that ends what is verified or measured. It starts plugins that
 // do not run.
 func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
-	o, sites, err := prepare(m, r, opts)
+	o, sites, err := prepare(ctx, m, r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -123,15 +123,17 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 	return p, nil
 }
 
-// prepare reads the options, and makes sure that there are a registry and a model, whose
+// prepare reads the options, and makes sure that there are a context, a registry and a model, whose
 // sites it returns.
-func prepare(m Model, r *Registry, opts []Option) (o options, sites []Site, err error) {
+func prepare(ctx context.Context, m Model, r *Registry, opts []Option) (o options, sites []Site, err error) {
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
 	switch {
+	case ctx == nil:
+		return o, nil, errors.New("core: there is no context: pass context.Background()")
 	case r == nil:
 		return o, nil, errors.New("core: there is no registry to take kernels from: " +
 			"pass one of ScanAllKernels or NewRegistry, not nil")

@@ -31,7 +31,7 @@ func (r *Report) Placements() []Placement {
 // neither do those of an op for inference where a run in training is repeated with the option Inference;
 // nothing is measured.
 func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
-	o, sites, err := prepare(m, r, opts)
+	o, sites, err := prepare(ctx, m, r, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -207,11 +207,14 @@ func TestScanOfAMissingFolderIsAnError(t *testing.T) {
 	wantErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestAScanWithoutAContextIsAnError(t *testing.T) {
+func TestWithoutAContextThereIsAnError(t *testing.T) {
 	var none context.Context
 	_, err := core.ScanAllKernels(none, []string{writePlugins(t, map[string]string{"a": "norm"})}, new(fakeOpener).open)
 	builtIn := core.NewRegistry().AddBuiltIn(none, []string{"rope"}, noBuiltIn)
-	for _, err := range []error{err, builtIn} {
+	m, r := newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm))
+	_, applied := core.ApplyKernel(none, "norm", m, r)
+	_, repeated := core.Repeat(none, m, r, nil)
+	for _, err := range []error{err, builtIn, applied, repeated} {
 		if err == nil || !strings.Contains(err.Error(), "there is no context") {
 			t.Errorf("error %v", err)
 		}
