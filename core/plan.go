@@ -316,6 +316,10 @@ func (p *Plan) checkNamed(c *chooser) error {
 				return fmt.Errorf("core: kernel %s: %w: another kernel at %s does the work of %s; exclude that one",
 					name, ErrNoSite, p.Actions[i].CoveredBy, p.Actions[i].Site.Path)
 			}
+			// Nobody asked the kernel about a site that no kernel may take.
+			if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Site.Op == op }); i >= 0 {
+				return fmt.Errorf("core: kernel %s: %w: %s stays plain: %s", name, ErrNoSite, p.Actions[i].Site.Path, p.Actions[i].Reason)
+			}
 		}
 		return fmt.Errorf("core: kernel %s: %w: it offers %s; the model uses %s",
 			name, ErrNoSite, strings.Join(ops, ", "), p.ops())

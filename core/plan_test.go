@@ -190,6 +190,26 @@ func TestNamedKernelMustTakeASite(t *testing.T) {
 	}
 }
 
+// TestANamedKernelIsToldWhyNoneMayTakeItsSites: that the model uses the op is no reason.
+func TestANamedKernelIsToldWhyNoneMayTakeItsSites(t *testing.T) {
+	r, m := newRegistry(t, newKernel("norm", core.RMSNorm)), newModel(core.SwiGLU, core.RMSNorm)
+	want := m[1].Path + " stays plain: its owner keeps it"
+	_, excepted := plan(t, m, r, "norm", core.Except(func(s core.Site) string {
+		if s.Op == core.RMSNorm {
+			return "its owner keeps it"
+		}
+		return ""
+	}))
+	m[1].Plain = "its owner keeps it"
+	_, always := plan(t, m, r, "norm")
+	for _, err := range []error{excepted, always} {
+		wantErrorIs(t, err, core.ErrNoSite)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
 func TestKernelWithoutBackwardIsForInferenceOnly(t *testing.T) {
 	k := newKernel("norm", core.RMSNorm)
 	k.info.Backward = false
