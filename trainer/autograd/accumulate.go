@@ -72,7 +72,7 @@ func (f *folding) fold() {
 	if last != nil && len(apart) > 0 {
 		apart = slices.Insert(apart, 0, last)
 	}
-	sum.in = refs(apart)
+	sum.in = refs(apart...)
 	if len(apart) == 0 {
 		f.rename(last, total)
 	}

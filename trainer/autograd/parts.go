@@ -68,7 +68,7 @@ func (p *Program) updateByParts(g *parting, after map[int][]*instr) bool {
 	parts := p.parts(in, g)
 	if later != nil {
 		wait := p.wait(g, later)
-		parts.out, parts.scratch = append(parts.out, refs([]*slot{wait.slot})...), 2
+		parts.out, parts.scratch = append(parts.out, refs(wait.slot)...), 2
 		parts.in = append(parts.in, later.looked.rows) // behind all that the operation reads
 		parts.bind = p.bindParts(in.byParts, g, wait)
 		later.replaced = true
@@ -104,7 +104,7 @@ func (g *parting) cut() bool {
 // parts is the instruction that computes and uses a gradient by parts, with the inputs of in.
 func (p *Program) parts(in *instr, g *parting) *instr {
 	part := &slot{spec: Float32(g.step * g.columns), mem: g.grad.mem}
-	return &instr{op: in.op, path: in.path, pass: core.Backward, in: slices.Clone(in.in), out: refs([]*slot{part}), scratch: 1,
+	return &instr{op: in.op, path: in.path, pass: core.Backward, in: slices.Clone(in.in), out: refs(part), scratch: 1,
 		work: in.byParts.Work, bind: p.bindParts(in.byParts, g, nil)}
 }
 
@@ -203,7 +203,7 @@ func (w *waiting) row(i int) []float32 { return w.slot.tensor.Float32s()[i*w.col
 func (p *Program) rest(later *instr, g *parting, wait *waiting) *instr {
 	sum := &slot{spec: wait.slot.spec, mem: wait.slot.mem}
 	return &instr{op: later.op, path: later.path, pass: core.Backward, in: []ref{later.looked.dout, later.looked.rows},
-		out: refs([]*slot{sum}), over: []*slot{wait.slot}, work: later.work,
+		out: refs(sum), over: []*slot{wait.slot}, work: later.work,
 		bind: func(in *instr) func(context.Context) error {
 			return func(context.Context) error {
 				dy, ids := in.in[0].tensor().Float32s(), in.in[1].tensor().Int32s()

@@ -52,11 +52,7 @@ func (p *Program) accumulate(mem core.Memory) {
 		}
 		p.grads[param] = sums[grad]
 	}
-	var tape []*instr
-	for i, in := range p.tape {
-		tape = append(append(tape, in), after[i]...)
-	}
-	p.tape = tape
+	p.insert(after)
 }
 
 // addsWhole reports whether the instruction that writes a gradient can add it to the sum over runs. It might, of fewer
@@ -90,7 +86,7 @@ func (p *Program) sumOf(grad *slot, u *use, mem core.Memory, after map[int][]*in
 
 // toSum is the instruction that adds a gradient to the sum over runs, or begins that.
 func (p *Program) toSum(path string, grad, sum *slot) *instr {
-	return &instr{op: "accumulate", path: path, pass: core.Backward, in: refs([]*slot{grad}), out: refs([]*slot{sum}),
+	return &instr{op: "accumulate", path: path, pass: core.Backward, in: refs(grad), out: refs(sum),
 		work: core.Work{Elementwise: float64(sum.spec.Shape.Elems()), Bytes: 3 * int64(sum.spec.bytes())},
 		bind: func(in *instr) func(context.Context) error {
 			dst, src := in.out[0].tensor().Float32s(), in.in[0].tensor().Float32s()

@@ -211,7 +211,7 @@ func (s *symbol) zeros(dout []ref) {
 		}
 		z := s.g.newSlot(Spec{core.Float32, s.op.Outputs[i].Shape}, nil)
 		dout[i] = ref{z, z.spec.Shape}
-		s.g.tape = append(s.g.tape, &instr{op: "zero", path: s.path, pass: core.Backward, out: refs([]*slot{z}),
+		s.g.tape = append(s.g.tape, &instr{op: "zero", path: s.path, pass: core.Backward, out: refs(z),
 			bind: func(in *instr) func(context.Context) error {
 				x := in.out[0].tensor().Float32s()
 				return func(context.Context) error { clear(x); return nil }

@@ -118,7 +118,7 @@ func (in *instr) done() core.Work {
 }
 
 func newForward(s *symbol) *instr {
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out),
+	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out...),
 		inPlace: s.op.InPlace,
 		work:    s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
@@ -179,7 +179,7 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			DIn: make([]core.Tensor, len(din)), Add: make([]bool, len(din))}
 	}
 	i := &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, whole: b.AddsWhole,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch...)), adds: b.Accumulate, whole: b.AddsWhole,
 		scratch: len(scratch), work: work, inPlace: b.InPlace && din[0].slot != nil, place: len(dout),
 		bind: func(i *instr) func(context.Context) error {
 			written := tensors(i.out)
@@ -218,7 +218,7 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 		return terms[0]
 	}
 	total := g.newSlot(terms[0].spec, nil)
-	g.tape = append(g.tape, &instr{op: "sum", path: path, pass: core.Backward, in: refs(terms), out: refs([]*slot{total}),
+	g.tape = append(g.tape, &instr{op: "sum", path: path, pass: core.Backward, in: refs(terms...), out: refs(total),
 		sum: true, inPlace: true, bind: bindSum})
 	return total
 }
@@ -240,7 +240,7 @@ func bindSum(in *instr) func(context.Context) error {
 }
 
 // refs sees slots under their own shapes.
-func refs(slots []*slot) []ref {
+func refs(slots ...*slot) []ref {
 	out := make([]ref, len(slots))
 	for i, s := range slots {
 		out[i] = ref{s, s.spec.Shape}

@@ -48,6 +48,11 @@ func (p *Program) update(u *Updates) {
 		}
 		after[at] = append(after[at], p.updater(i, grad, u))
 	}
+	p.insert(after)
+}
+
+// insert puts instructions behind others, and takes those off the tape that are replaced.
+func (p *Program) insert(after map[int][]*instr) {
 	var tape []*instr
 	for i, in := range p.tape {
 		if !in.replaced {
@@ -59,7 +64,7 @@ func (p *Program) update(u *Updates) {
 }
 
 func (p *Program) updater(param int, grad *slot, u *Updates) *instr {
-	return &instr{op: updateOp, pass: core.Backward, in: refs([]*slot{grad}), stat: &Stat{},
+	return &instr{op: updateOp, pass: core.Backward, in: refs(grad), stat: &Stat{},
 		work: core.Work{Bytes: int64(grad.spec.bytes())},
 		bind: func(in *instr) func(context.Context) error {
 			values := in.in[0].tensor().Float32s()
