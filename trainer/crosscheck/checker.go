@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/clock"
 )
 
@@ -220,18 +221,11 @@ func Wrong(err error) *core.KernelError {
 
 // String says what was done, for people.
 func (s Stats) String() string {
-	text := fmt.Sprintf("%s of kernels on the run's own tensors in %.2g s", uses(s.Calls), s.Took.Seconds())
+	text := fmt.Sprintf("%s of kernels on the run's own tensors in %.2g s", amount.Of(s.Calls, "use"), s.Took.Seconds())
 	separator := "; not compared: "
 	for _, op := range slices.Sorted(maps.Keys(s.Left)) {
-		text += fmt.Sprintf("%s%s of %s", separator, uses(s.Left[op]), op)
+		text += fmt.Sprintf("%s%s of %s", separator, amount.Of(s.Left[op], "use"), op)
 		separator = ", "
 	}
 	return text
-}
-
-func uses(n int) string {
-	if n == 1 {
-		return "1 use"
-	}
-	return fmt.Sprint(n, " uses")
 }

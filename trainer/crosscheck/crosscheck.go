@@ -6,13 +6,15 @@
 // Compare does that for one call, and a Checker for all calls of a run.
 //
 // What is compared is every element of every output, with exceptions that keep the cost
-// below that of the call. Of the caches of reshape_and_cache only the slots of the call are compared, losses
-// without gradients for one token in four, and q, k and v of attention_pre for 16 tokens.
-// Products of large matrices, which are all outputs of linear and qkv but those of biases, dx and dweight of
-// linear_cross_entropy, and the gradients of gate_up_swiglu, and of moe_experts but drouting_weights, are
-// compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can use less running
-// time", 1977), which an error in any element of the row changes. Everything is computed in blocks: nothing as large as logits or attention scores is
-// stored. Limits are derived from the rounding of float32; see rounding.
+// below that of the call. Of the caches of reshape_and_cache only the slots of the call are
+// compared, losses without gradients for one token in four, and q, k and v of attention_pre
+// for 16 tokens. Products of large matrices, which are all outputs of linear and qkv but
+// those of biases, dx and dweight of linear_cross_entropy, and the gradients of
+// gate_up_swiglu, and of moe_experts but drouting_weights, are compared row by row in their
+// products with a few random directions (R. Freivalds, "Probabilistic machines can use less
+// running time", 1977), which an error in any element of the row changes. Everything is
+// computed in blocks: nothing as large as logits or attention scores is stored. Limits are
+// derived from the rounding of float32; see rounding.
 package crosscheck
 
 import (

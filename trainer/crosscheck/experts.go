@@ -61,7 +61,7 @@ func (m *experts) sort(ids []int32) {
 	for e := range m.f.Experts {
 		m.first[e+1] += m.first[e]
 	}
-	next := append([]int(nil), m.first...)
+	next := slices.Clone(m.first)
 	for a, e := range ids {
 		m.order[next[e]] = a
 		next[e]++

@@ -204,8 +204,8 @@ func gemmaCheck(m *models.Model, every, layersOf27B int, capped bool) error {
 	}
 	for i := range d.Layers {
 		if (d.Window(i) > 0) != ((i+1)%every != 0) {
-			return unsaid("layer_types or sliding_window_pattern: in llama.cpp each layer has a window but every %d.; layer "+
-				"%d is not so", every, i)
+			return unsaid("layer_types or sliding_window_pattern: in llama.cpp one layer in %d has no window, and all others "+
+				"have; layer %d is not so", every, i)
 		}
 	}
 	return nil
