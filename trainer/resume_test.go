@@ -390,7 +390,10 @@ func TestResumingWithAnotherConfigurationIsRefused(t *testing.T) {
 		"trainer.Checkpoints.EvalEvery: 3 -> none":    func(c *trainer.Config) { c.Checkpoints.EvalEvery = 0 },
 		"trainer.Config.Steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
 		"trainer.Config.Epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
-		"-> 8 (the learning rates so":                 func(c *trainer.Config) { c.Steps = 8 },
+		"DecayAll: none -> true\ntrainer.Config.GroupByLength: none -> true": func(c *trainer.Config) { // in order
+			c.GroupByLength, c.DecayAll = true, true
+		},
+		"-> 8 (the learning rates so": func(c *trainer.Config) { c.Steps = 8 },
 		"constant, or constant_with_warmup or inverse_sqrt without trainer.Config.WarmupRatio": func(c *trainer.Config) { c.Steps = 8 },
 	} {
 		c := j.Config
