@@ -229,8 +229,8 @@ func TestRanksResumeIntoFoldersOfTheirOwn(t *testing.T) {
 func TestRanksThatResumeFromSeveralStepsEnd(t *testing.T) {
 	t.Parallel()
 	l, dir := launchers(t)[0], t.TempDir()
-	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--schedule", "constant", "--save-every", "2",
-		"--rank-timeout", "20s")
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--schedule", "constant",
+		"--save-every", "2", "--rank-timeout", "20s")
 	out := filepath.Join(dir, "out")
 	l.steps(t, 2, slices.Concat(flags, []string{"--steps", "4", "--out", out})...)
 	flags = append(flags, "--steps", "6", "--out", filepath.Join(dir, "other"))
@@ -350,13 +350,14 @@ func TestRanksThatDifferEndWithAnError(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, first, second, want string }{
 		{"metric", "--metric token_accuracy", "", `--metric: "token_accuracy" and none`},
-		{"answers", "--metric rouge_l --max-new-tokens 2", "--metric rouge_l --max-new-tokens 3", "--max-new-tokens: 2 and 3"},
+		{"answers", "--metric rouge_l --max-new-tokens 2", "--metric rouge_l --max-new-tokens 3",
+			"--max-new-tokens: 2 and 3"},
 		{"best", "--metric token_accuracy --best-metric token_accuracy", "--metric token_accuracy",
 			`--best-metric: "token_accuracy" and none`},
 		{"checkpoints", "--early-stopping 1", "", "--early-stopping: 1 and none"},
 		{"comparisons", "--check-every 0", "", "--check-every: 0 and 1000"},
-		{"several", "--lr 0.5 --lora-rank 2 --shard-optimizer", "--lr 0.25 --lora-rank 4", "--lora-rank: 2 and 4\ntune: --lr: " +
-			"0.5 and 0.25\ntune: --shard-optimizer: true and false"},
+		{"several", "--lr 0.5 --lora-rank 2 --shard-optimizer", "--lr 0.25 --lora-rank 4",
+			"--lora-rank: 2 and 4\ntune: --lr: 0.5 and 0.25\ntune: --shard-optimizer: true and false"},
 		{"model", "", "--model " + other[1], "the model, by its SHA-256: "},
 		{"data", "", "--data " + other[3], "--data: "},
 		{"force", "--force", "", ""},

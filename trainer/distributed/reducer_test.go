@@ -51,14 +51,16 @@ func TestRanksThatDifferAreNamed(t *testing.T) {
 	})
 }
 
-// TestMachinesOfOneNameAreSuspected where the memory that the first rank offers is not there, or that of another process.
+// TestMachinesOfOneNameAreSuspected where the memory that the first rank offers is not there, or that of another
+// process.
 func TestMachinesOfOneNameAreSuspected(t *testing.T) {
 	a, offer, err := offerArena(2, 16, arenaBytes(2, 16))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.unmap()
-	for what, o := range map[string]invitation{"other": {offer.Path, offer.Nonce + 1}, "none": {offer.Path + "0", offer.Nonce}} {
+	for what, o := range map[string]invitation{"other": {offer.Path, offer.Nonce + 1},
+		"none": {offer.Path + "0", offer.Nonce}} {
 		text, _ := json.Marshal(o) // of strings and numbers
 		if _, err := acceptArena(text, 2, 16, arenaBytes(2, 16)); err == nil || !strings.Contains(err.Error(), apart) {
 			t.Errorf("%s: %v", what, err)
