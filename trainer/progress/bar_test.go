@@ -28,3 +28,25 @@ func TestAnInterruptedBarShowsTheLastStep(t *testing.T) {
 		t.Errorf("the bar ends as %q", final)
 	}
 }
+
+// TestTheBarKeepsToItsLine, for a terminal breaks a longer one, which then stays on the screen.
+func TestTheBarKeepsToItsLine(t *testing.T) {
+	s := trainer.Step{Step: 1, Loss: 12.3456, LR: 1e-4, GradNorm: 2.1, TokensPer: 2120}
+	for columns, want := range map[int]string{
+		0:  "loss 12.346",
+		21: "loss 12.346",
+		22: "loss 12.346 lr 1.0e-04",
+		30: "loss 12.346 lr 1.0e-04",
+		31: "loss 12.346 lr 1.0e-04 norm 2.1",
+		43: "loss 12.346 lr 1.0e-04 norm 2.1 2.12k tok/s",
+	} {
+		if got := describe(s, columns); got != want {
+			t.Errorf("%d columns have %q, want %q", columns, got, want)
+		}
+	}
+	p := New(io.Discard, io.Discard) // of which nothing is known, as of 80 columns
+	p.bar = newBar(1_000_000, io.Discard)
+	if got, want := p.besideBar(), 80-4-len(" 100% || (1000000/1000000) [0s:0s] "); got != want {
+		t.Errorf("%d columns are left, want %d", got, want)
+	}
+}

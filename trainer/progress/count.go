@@ -8,12 +8,12 @@ import (
 // countEvery is how long a count is silent where there is no terminal.
 const countEvery = 5 * time.Second
 
-// Count shows how much is done of something that is no training run: a bar on a terminal, a line now and then
-// elsewhere. Call set with the number that is done, and end when no more will be.
+// Count shows how much is done of something that is no training run: a bar on a terminal that is wide enough, a line
+// now and then elsewhere. Call set with the number that is done, and end when no more will be.
 func (p *Printer) Count(total int, what string) (set func(done int), end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if IsTerminal(p.notes) {
+	if roomForBar(p.notes) {
 		p.bar = newBar(total, p.notes)
 		p.bar.Describe(what)
 	}

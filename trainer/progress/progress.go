@@ -27,7 +27,7 @@ type Format string
 
 // The formats.
 const (
-	// Text is for people: lines, and a bar on a terminal.
+	// Text is for people: lines, and a bar on a terminal that is wide enough.
 	Text Format = "text"
 	// JSON is one object on a line for each step, with the fields of trainer.Step and
 	// nothing else; what is not a step goes to the other stream, as text.
@@ -109,9 +109,9 @@ func (p *Printer) onStart(s trainer.Start) {
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
-	onTerminal := IsTerminal(p.notes)
-	p.lines = !onTerminal || !IsTerminal(p.out)
-	if p.format == Text && onTerminal {
+	bar := roomForBar(p.notes)
+	p.lines = !bar || !IsTerminal(p.out)
+	if p.format == Text && bar {
 		p.bar = newBar(s.Steps, p.notes)
 	}
 }
@@ -150,13 +150,38 @@ func (p *Printer) onStep(s trainer.Step) {
 	if p.bar != nil && time.Since(p.drawn) >= redraw {
 		p.drawn = time.Now()
 		// What a bar has to complain about is the terminal, and not worth a run.
-		p.bar.Describe(describe(s))
+		p.bar.Describe(describe(s, p.besideBar()))
 		p.bar.Set(s.Step)
 	}
 }
 
-func describe(s trainer.Step) string {
-	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
+// roomForBar reports whether there is a terminal that is wide enough for a bar: a line that the terminal breaks is not
+// drawn over, and each one stays.
+func roomForBar(w io.Writer) bool {
+	const fewest = 60
+	return IsTerminal(w) && columnsOf(w) >= fewest
+}
+
+// besideBar returns how many columns are left where the bar itself has none.
+func (p *Printer) besideBar() int {
+	const longer = 4 // what the times may have become when they are drawn
+	at := p.bar.State()
+	seconds := func(n float64) time.Duration { return time.Duration(n) * time.Second }
+	return columnsOf(p.notes) - longer - len(fmt.Sprintf(" 100%% || (%d/%d) [%s:%s] ", at.Max, at.Max,
+		seconds(at.SecondsSince), seconds(at.SecondsLeft)))
+}
+
+// describe says of a step what that many columns have room for.
+func describe(s trainer.Step, columns int) string {
+	text := fmt.Sprintf("loss %.3f", s.Loss)
+	for _, more := range []string{fmt.Sprintf(" lr %.1e", s.LR), fmt.Sprintf(" norm %.2g", s.GradNorm),
+		fmt.Sprintf(" %s tok/s", amount.Count(s.TokensPer))} {
+		if len(text)+len(more) > columns {
+			break
+		}
+		text += more
+	}
+	return text
 }
 
 // rewards says how well a model that trains on preferences tells good answers from bad ones.
@@ -299,6 +324,6 @@ func (p *Printer) leaveBar(s trainer.Step) {
 		return
 	}
 	p.bar.Set(s.Step)
-	p.bar.Describe(describe(s))
+	p.bar.Describe(describe(s, p.besideBar()))
 	fmt.Fprintln(p.notes)
 }
