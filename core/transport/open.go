@@ -144,6 +144,8 @@ const missing = "the executable, or the interpreter that it names, is missing; "
 // unrecognized is what go-plugin's error begins with about a first line that is no handshake.
 const unrecognized = "Unrecognized remote plugin message: "
 
+const moreThreads = "raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"
+
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
 // as texts only. Tests hold them against the pinned version.
 var startErrors = []struct {
@@ -160,8 +162,7 @@ var startErrors = []struct {
 	{"too many open files", errResources, plainfile.MoreFiles(syscall.EMFILE) + orFewer, false},
 	// One that was to be passed on lies beyond the limit.
 	{"bad file descriptor", errResources, plainfile.MoreFiles(syscall.EMFILE) + orFewer, false},
-	{"resource temporarily unavailable", errResources,
-		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)", false},
+	{"resource temporarily unavailable", errResources, moreThreads, false},
 	{"open " + os.DevNull + ": no such file", fs.ErrNotExist,
 		"a plugin reads " + os.DevNull + ", which is missing; mount /dev", false},
 	{"cannot allocate memory", errResources, "there is no memory for another process", false},
@@ -222,10 +223,14 @@ func (p *process) whyNotStarted(cause string) (remedy string, is error) {
 	return remedy + p.state(p.spawned.alone), is
 }
 
-// limitNote reminds of the limit that a plugin may have run into.
+// limitNote reminds of limits that a plugin may have run into.
 func (p *process) limitNote() string {
-	if p.opts.MaxMemory == 0 {
-		return ""
+	note := ""
+	if strings.Contains(p.words.String(), "pthread_create failed") { // Go's last words then
+		note = "; " + moreThreads + ", or of addresses (ulimit -v)"
 	}
-	return fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
+	if p.opts.MaxMemory == 0 {
+		return note
+	}
+	return note + fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
 }

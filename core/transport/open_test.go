@@ -75,6 +75,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			core.ErrIncompatible, `print to standard error; it printed "error: bad file descriptor" (exit status 3)`},
 		"loads nothing": {role("loads_nothing"), core.ErrPluginExited, "it ended before the handshake (exit status 1); " +
 			"its last words: hello, I am half a library; test_kernels: the other half is missing"},
+		"has no thread": {file("#!/bin/sh\necho runtime/cgo: pthread_create failed: no luck >&2; exit 2\n", 0o700),
+			core.ErrPluginExited, "no luck; raise the limit of processes and threads (ulimit -u"},
 		"panics":          {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":           {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
 		"hangs later":     {role("hangs_later"), core.ErrPluginExited, "did not answer within 7s"},
@@ -87,7 +89,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	if runtime.GOOS == "windows" { // which has neither modes nor scripts
-		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child",
+		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child", "has no thread",
 			"prints and goes on", "prints an error of the system's"} {
 			delete(cases, name)
 		}
