@@ -98,7 +98,7 @@ func older(dir string) string {
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field but NoPacking, by which batches are cut: the rows that come of them are compared.
 var freeFields = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_parts",
-	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
+	"checkpoints.save_every", "checkpoints.save_epochs", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
 	"checkpoints.early_stopping", "checkpoints.early_stopping_threshold", "metric.metric", "metric.max_new_tokens",
 	"metric.best_metric"}
 
@@ -116,7 +116,8 @@ func (r *Resume) Check(c Config) error {
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range differing(was, is) {
-		isFree := slices.Contains(freeFields, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
+		isFree := slices.Contains(freeFields, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing" ||
+			name == "checkpoints.eval_every" && c.Checkpoints.EvalEpochs > 0 // which is what counts, and is compared
 		if isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}

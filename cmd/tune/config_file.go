@@ -27,8 +27,9 @@ type configFile struct {
 	path  string
 	print bool
 
-	note   func(format string, args ...any)
-	cutoff bool // the file says how long a row is, as cutoff_len
+	note       func(format string, args ...any)
+	cutoff     bool     // the file says how long a row is, as cutoff_len
+	overridden []string // by flags of the command line; see overridden
 }
 
 func (f *configFile) add(flags *pflag.FlagSet) {
@@ -40,6 +41,9 @@ func (f *configFile) add(flags *pflag.FlagSet) {
 // apply sets the flags that the file names and the command line does not. Notes are
 // about keys without a meaning here.
 func (f *configFile) apply(c *Command, note func(format string, args ...any)) error {
+	given := map[string]bool{}
+	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
+	f.overridden = overridden(given)
 	if f.path == "" {
 		return nil
 	}
@@ -47,8 +51,9 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	if err != nil {
 		return c.usagef("--config: %w", plainfile.Explain(err))
 	}
-	given := map[string]bool{}
-	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
+	for _, name := range f.overridden {
+		given[name] = true
+	}
 	s := settings{file: f.path, command: c, given: given, from: map[string]string{}}
 	if err := s.read(text); err != nil {
 		return &usageError{err, "tune " + c.Name + " --help"}

@@ -121,6 +121,35 @@ func TestCommandLineWinsOverConfigFile(t *testing.T) {
 	}
 }
 
+// A file may say in another way what the command line says, and in one that would come before it.
+func TestCommandLineWinsOverOtherWordsOfTheFile(t *testing.T) {
+	const theirs = "model_name_or_path: m\nfinetuning_type: full\n"
+	for _, tt := range []struct{ file, arg, other, want string }{
+		{"max_steps: 7", "--epochs=2", "steps", "0"},
+		{"warmup: 5", "--warmup-ratio=0.5", "warmup", "0"},
+		{"save_epochs: 1", "--save-every=5", "save-epochs", "0"},
+		{"eval_epochs: 1", "--eval-every=5", "eval-epochs", "0"},
+		{"no_eval: true", "--eval-every=5", "no-eval", "false"},
+		{"no_eval: true", "--eval-epochs=1", "no-eval", "false"},
+		{theirs + "save_strategy: epoch", "--save-every=5", "save-epochs", "0"},
+		{theirs + "val_size: 0.1\neval_strategy: epoch", "--eval-every=5", "eval-epochs", "0"},
+		{theirs + "val_size: 0.1", "--eval-every=5", "no-eval", "false"},
+		{"max_steps: 7", "--warmup=2", "steps", "7"},
+	} {
+		c, _, err := trainWith(t, tt.file, tt.arg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Flags.Lookup(tt.other).Value.String(); got != tt.want {
+			t.Errorf("%q with %s: --%s is %s, want %s", tt.file, tt.arg, tt.other, got, tt.want)
+		}
+	}
+	c, _, err := trainWith(t, "steps: 7", "--epochs=2", "--steps=3")
+	if err != nil || c.Flags.Lookup("steps").Value.String() != "3" {
+		t.Errorf("steps %s, want the 3 of the command line (%v)", c.Flags.Lookup("steps").Value, err)
+	}
+}
+
 func TestMethodOnTheCommandLineWins(t *testing.T) {
 	for _, tt := range []struct{ file, arg string }{{"finetuning_type: lora", "--lora-rank=0"},
 		{"finetuning_type: full", "--lora-rank=4"}} {

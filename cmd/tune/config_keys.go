@@ -13,6 +13,29 @@ var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve",
 // machine they would mean another thing.
 var notWritten = []string{"force"}
 
+// before are, for flags that say something in another way, those that come before them, or switch off what they are
+// about.
+var before = map[string][]string{
+	"epochs":       {"steps"},
+	"warmup-ratio": {"warmup"},
+	"save-every":   {"save-epochs"},
+	"eval-every":   {"eval-epochs", "no-eval"},
+	"eval-epochs":  {"no-eval"},
+}
+
+// overridden returns the flags that are not given on the command line, and would come before one that is: what a file
+// or a checkpoint says by them does not count.
+func overridden(given map[string]bool) (names []string) {
+	for flag, others := range before {
+		for _, other := range others {
+			if given[flag] && !given[other] {
+				names = append(names, other)
+			}
+		}
+	}
+	return names
+}
+
 // theirNames are LLaMA-Factory's names for our flags, where they differ by more than
 // underscores.
 var theirNames = map[string]string{

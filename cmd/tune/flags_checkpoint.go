@@ -75,6 +75,12 @@ func (t *trainFlags) adopt(c *Command) error {
 			return c.usagef("--%s: %w", f, err)
 		}
 	}
+	for _, name := range t.file.overridden {
+		f := c.Flags.Lookup(name)
+		if err := f.Value.Set(f.DefValue); err != nil {
+			return c.usagef("--%s: %w", name, err)
+		}
+	}
 	t.config.Out = out
 	t.changed = func(string) bool { return true } // nothing is left to be chosen
 	return nil
