@@ -30,7 +30,8 @@ type Config struct {
 	// Eval is the same for evaluation, see ResolveEval. Without it, a part of the data is held out.
 	Eval []string `json:"eval,omitempty"`
 	// EvalSize is how much is held out without Eval: below 1 a share of the examples, or of
-	// the rows if examples are few; from 1 on a number of them. nil is the default.
+	// the rows if examples are few; from 1 on a number of examples, or of
+	// the rows if there are few and no more than that. nil is the default.
 	EvalSize *float64 `json:"eval_size,omitempty"`
 	Dir      string   `json:"dataset_dir,omitempty"`
 
@@ -195,6 +196,13 @@ const (
 
 // holdsOut reports whether there is anything to be held out.
 func (c Config) holdsOut() bool { return len(c.Eval) == 0 && (c.EvalSize == nil || *c.EvalSize > 0) }
+
+// rowsInstead reports whether so many examples are too few to hold out from, and rows are taken. A number that is
+// asked for is one of examples, as long as it leaves some.
+func (c Config) rowsInstead(examples int) bool {
+	asked := c.EvalSize != nil && *c.EvalSize >= 1 && *c.EvalSize < float64(examples)
+	return examples < enough && !asked
+}
 
 // holdOut splits examples, or rows, as the configuration says.
 func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err error) {

@@ -378,6 +378,21 @@ func TestHoldingOutAsMuchAsIsAsked(t *testing.T) {
 	}
 }
 
+// A number is one of examples, also where they are few and share rows.
+func TestHoldingOutANumberOfFewExamples(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 15)}),
+		"a.jsonl")
+	size := 3.0
+	corpus := load(t, Config{Paths: []string{path}, EvalSize: &size}, model(64))
+	held := 0
+	for i := range corpus.Eval.Len() {
+		held += len(data.Examples(corpus.Eval, i))
+	}
+	if held != 3 {
+		t.Errorf("%d of 15 examples are held out, want 3", held)
+	}
+}
+
 func TestHoldingOutTooMuchIsRefused(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 40)}),
 		"a.jsonl")

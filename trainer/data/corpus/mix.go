@@ -69,7 +69,7 @@ func (m mixture) holdOut(c Config, seed uint64) ([]int, error) {
 	for _, p := range m {
 		all = append(all, p.examples...)
 	}
-	if len(all) < enough && !m.repeats(c.Mixing) || len(all) < 2 {
+	if c.rowsInstead(len(all)) && !m.repeats(c.Mixing) || len(all) < 2 {
 		return nil, nil
 	}
 	train, held, err := holdOut(c, all, seed)
