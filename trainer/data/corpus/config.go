@@ -62,6 +62,10 @@ func (c Config) Validate() error {
 	if err := errors.Join(c.validateEvalSize(), c.Talk.Validate(), c.Mixing.Validate()); err != nil {
 		return err
 	}
+	if c.TrainOnPrompt && c.Talk.MaskHistory {
+		return errors.New("corpus.Config.TrainOnPrompt learns all of a conversation, and corpus.Talk.MaskHistory its last " +
+			"answer alone: leave one of them out")
+	}
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
 		return fmt.Errorf("corpus.Config.Format is %q; it takes %s", f, strings.Join(format.Formats(), ", "))
 	}

@@ -527,6 +527,10 @@ func TestTalk(t *testing.T) {
 			}
 		})
 	}
+	if err := (Config{TrainOnPrompt: true, Talk: Talk{MaskHistory: true}}).Validate(); err == nil ||
+		!strings.Contains(err.Error(), "leave one of them out") {
+		t.Errorf("all of a conversation and its last answer alone: error %v", err)
+	}
 	for args, want := range map[string]string{"a": "want name=value", "tools=1": "its own tools", "a=1 a=2": "a twice"} {
 		if err := (Talk{TemplateArgs: strings.Fields(args)}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", args, err, want)
