@@ -236,6 +236,7 @@ var valueKinds = map[string]string{
 	"int":       "a whole number",
 	"uint64":    "a whole number, not negative",
 	"float64":   "a number",
+	"numbers":   "numbers with commas between, such as 0.7,0.3",
 	"size":      "a size such as 512MiB or 2GiB",
 	"limit":     "a size such as 512MiB or 6GiB, or auto",
 	"decay":     "a number from 0 to below 1",

@@ -192,11 +192,32 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		}
 		// Where their words for a truth are not ours, no others are taken: 1 would mean the opposite.
 		strange := !known && theirs != nil && flag.Value.Type() == "bool"
-		if strange || s.command.Flags.Set(name, ours) != nil {
+		err := s.command.Flags.Set(name, ours)
+		if err != nil && flag.Value.Type() == "string" {
+			return errors.Unwrap(err) // which says what there should be
+		}
+		if strange || err != nil {
 			return fmt.Errorf("%q does not fit; it must be %s", value, kindOf(flag, key))
 		}
 	}
-	return nil
+	return trimItems(flag, node)
+}
+
+// trimItems takes the spaces around the commas of a text off, as LLaMA-Factory does. The items of a list are as they
+// are.
+func trimItems(flag *pflag.Flag, node *yaml.Node) error {
+	list, ok := flag.Value.(pflag.SliceValue)
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if !ok || node.Kind == yaml.SequenceNode || len(list.GetSlice()) < 2 {
+		return nil
+	}
+	items := list.GetSlice()
+	for i, item := range items {
+		items[i] = strings.TrimSpace(item)
+	}
+	return list.Replace(items)
 }
 
 // kindOf says what a key takes.

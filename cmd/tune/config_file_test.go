@@ -92,6 +92,10 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"a system prompt", "default_system: Be kind.", "system", "Be kind."},
 		{"thinking", "enable_thinking: false", "template-args", "[enable_thinking=false]"},
 		{"variables of the template", "template_args: {a: 1, b: x}", "template-args", "[a=1,b=x]"},
+		{"spaces between probabilities", "interleave_probs: 0.3, 0.7", "mix-probs", "0.3,0.7"},
+		{"spaces between names", "lora_target: q_proj, v_proj", "lora-target", "[q_proj,v_proj]"},
+		{"spaces between tokens", `new_special_tokens: "<a>, <b>"`, "add-special-tokens", "[<a>,<b>]"},
+		{"a token that begins with one, in a list", `add_tokens: [" a", b]`, "add-tokens", `[" a",b]`},
 		{"data sets in one list", "mix_strategy: concat\ndataset: a,b", "data", `["a,b"]`},
 	}
 	for _, tt := range tests {
@@ -185,6 +189,10 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5",
 			"run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune " +
 				"--resume"},
+		{"a probability that is none", "mix: interleave_under\nmix_probs: 0.3,a",
+			`mix_probs: "0.3,a" does not fit; it must be numbers with commas between, such as 0.7,0.3`},
+		{"a layer that is none", "lora_layers: 1,x", `lora_layers: "x" is no number, or range, of layers`},
+		{"a parameter that is none", "schedule_args: x", `schedule_args: optim: "x" is not of the form name=value`},
 		{"a share that is none", "val_size: some", `val_size: "some" does not fit; it must be a number`},
 		{"a mapping", "lr: {a: 1}", "want a single value"},
 		{"nested lists", "kernels: [[a]]", "single values only"},

@@ -28,7 +28,7 @@ func addMixing(f *pflag.FlagSet, c *corpus.Interleaving) {
 	f.StringVar(&c.Mix, "mix", corpus.MixConcat, "the `WAY` in which several data sets become one: "+
 		strings.Join(corpus.Mixes(), ", ")+"; the second ends with the first data set that is used up, the third with the "+
 		"last, the others begin again")
-	f.Var(value{"string", func() string {
+	f.Var(value{"numbers", func() string {
 		var all []string
 		for _, p := range c.Probs {
 			all = append(all, strconv.FormatFloat(p, 'g', -1, 64))
@@ -37,7 +37,7 @@ func addMixing(f *pflag.FlagSet, c *corpus.Interleaving) {
 	}, func(text string) error {
 		c.Probs = nil
 		for part := range strings.SplitSeq(text, ",") {
-			p, err := strconv.ParseFloat(part, 64)
+			p, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
 			if text != "" && err != nil {
 				return err
 			}

@@ -53,12 +53,16 @@ func Resolve(paths []string, dir string) ([]Source, error) {
 	return all, nil
 }
 
-// split cuts a list at its commas, unless it is the name of one file.
+// split cuts a list at its commas, beside which there may be spaces, unless it is the name of one file.
 func split(path string) []string {
-	if exists(path) {
+	if exists(path) || !strings.Contains(path, ",") {
 		return []string{path}
 	}
-	return strings.Split(path, ",")
+	parts := strings.Split(path, ",")
+	for i, part := range parts {
+		parts[i] = strings.TrimSpace(part)
+	}
+	return parts
 }
 
 func exists(path string) bool {

@@ -25,6 +25,7 @@ func TestResolve(t *testing.T) {
 			[]float64{1}, []string{"README", "dataset_info.json", "sub.txt/"}},
 		"a weight":                 {in("b.txt") + "@0.3", []string{"b.txt"}, []float64{0.3}, nil},
 		"a list":                   {in("b.txt") + "@2," + in("d.json"), []string{"b.txt", "d.json"}, []float64{2, 1}, nil},
+		"a list with spaces":       {in("b.txt") + "@2, " + in("d.json"), []string{"b.txt", "d.json"}, []float64{2, 1}, nil},
 		"a name with all of these": {in("x,y@2.txt"), []string{"x,y@2.txt"}, []float64{1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
