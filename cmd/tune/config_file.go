@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -167,6 +168,12 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		return nil
 	}
 	name := cmp.Or(byValue[key][value], theirNames[key], strings.ReplaceAll(key, "_", "-"))
+	if n, err := strconv.ParseFloat(value, 64); err == nil && n > 0 && n < 1 && ofSteps[key] != "" {
+		if name = ofSteps[key]; name != "warmup-ratio" {
+			return fmt.Errorf("%s is a share of all steps: say how many steps, or with %s how many epochs", value,
+				strings.ReplaceAll(name, "-", "_"))
+		}
+	}
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
 		if sentence := foreignSentence(key); sentence != "" {

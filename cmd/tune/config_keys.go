@@ -90,6 +90,11 @@ var theirNames = map[string]string{
 // byValue are flags that values of their keys stand for, where these are not theirNames'.
 var byValue = map[string]map[string]string{"quantization_bit": {"4": "base-nf4"}}
 
+// ofSteps are keys that are in steps and, in transformers, below 1 a share of all of these, with the flags that say
+// it in another way.
+var ofSteps = map[string]string{"warmup_steps": "warmup-ratio", "eval_steps": "eval-epochs",
+	"save_steps": "save-epochs"}
+
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
 	"lora_target":             {"all": "all-linear"},
