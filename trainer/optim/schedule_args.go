@@ -75,6 +75,8 @@ func (a Args) Validate(d Decay) error {
 		default:
 			if n, err := strconv.ParseFloat(value, 64); err != nil || !(n >= 0) || math.IsInf(n, 1) {
 				fail("%s is %q; want a number, 0 or more", name, value)
+			} else if n > 1 && (name == "min_lr_rate" || name == "min_lr_ratio") {
+				fail("%s is %q; want a share of the peak, at most 1", name, value)
 			}
 		}
 	}
@@ -91,6 +93,9 @@ func (a Args) Validate(d Decay) error {
 func (a Args) CheckPeak(d Decay, peak float64) error {
 	if end := a.get("lr_end", 1e-7); d == Polynomial && !(end < peak) {
 		return fmt.Errorf("optim: lr_end is %g; want less than the learning rate, which is %g", end, peak)
+	}
+	if low := a.get("min_lr", 0); d == CosineMinLR && low > peak {
+		return fmt.Errorf("optim: min_lr is %g; want no more than the learning rate, which is %g", low, peak)
 	}
 	return nil
 }

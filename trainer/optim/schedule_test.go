@@ -114,6 +114,11 @@ func TestScheduleValidateNamesEveryFault(t *testing.T) {
 				"lr_end is 1; want less than the learning rate"}},
 		{Schedule{Decay: WarmupStableDecay, Peak: 1, Steps: 1, Args: Args{"decay_type": "cubic"}},
 			[]string{"num_decay_steps is missing", `decay_type is "cubic"`}},
+		{Schedule{Decay: CosineMinLR, Peak: 1, Steps: 1, Args: Args{"min_lr": "2"}},
+			[]string{"min_lr is 2; want no more than the learning rate, which is 1"}},
+		{Schedule{Decay: CosineMinLR, Peak: 1, Steps: 1, Args: Args{"min_lr_rate": "1.5"}}, []string{"at most 1"}},
+		{Schedule{Decay: WarmupStableDecay, Peak: 1, Steps: 1, Args: Args{"num_decay_steps": "1", "min_lr_ratio": "2"}},
+			[]string{`min_lr_ratio is "2"; want a share of the peak, at most 1`}},
 		{Schedule{Decay: CosineMinLR, Peak: 1, Steps: 1}, []string{"one of min_lr, a learning rate, and min_lr_rate"}},
 	}
 	for _, tt := range tests {
