@@ -19,7 +19,7 @@ type Checkpoints struct {
 	LoadBest  bool `json:"load_best_at_end,omitempty"` // the model saved at the end is that of the best evaluation
 
 	// SaveEpochs and EvalEpochs say it in passes over the data, or parts of one, and come before the steps, which Run
-	// sets by them; 0 for steps.
+	// sets to about as many; 0 for steps.
 	SaveEpochs float64 `json:"save_epochs,omitempty"`
 	EvalEpochs float64 `json:"eval_epochs,omitempty"`
 
@@ -29,7 +29,7 @@ type Checkpoints struct {
 	Threshold float64 `json:"early_stopping_threshold,omitempty"`
 }
 
-// inSteps returns c with what it has in epochs of so many steps said in steps.
+// inSteps returns c with what it has in epochs of so many steps said in whole steps, for what need not be exact.
 func (c Checkpoints) inSteps(epoch int) Checkpoints {
 	if c.SaveEpochs > 0 {
 		c.SaveEvery = max(1, int(math.Round(c.SaveEpochs*float64(epoch))))
@@ -74,9 +74,19 @@ func (c Checkpoints) validate(out, unevaluated string) error {
 	return errors.Join(errs...)
 }
 
+// due reports whether what comes every so many epochs, or else steps, comes after a step: of parts of an epoch that are
+// no whole steps, after the nearest one, so that it comes at the end of every epoch that they add up to.
+func (e epoch) due(step int, epochs float64, every int) bool {
+	if epochs == 0 {
+		return every > 0 && step%every == 0
+	}
+	part := epochs * float64(e.steps())
+	return step == int(math.Round(math.Round(float64(step)/part)*part))
+}
+
 // evalDue reports whether a run of so many steps evaluates after one of them: at both
 // ends, and on the way at every quarter of a run that is long enough unless told otherwise.
-func (c Checkpoints) evalDue(step, steps int) bool {
+func (c Checkpoints) evalDue(step, steps int, of epoch) bool {
 	const enough = 40 // steps for evaluations on the way by default
 	switch {
 	case c.NoEval:
@@ -84,7 +94,7 @@ func (c Checkpoints) evalDue(step, steps int) bool {
 	case step == 0 || step == steps:
 		return true
 	case c.EvalEvery > 0:
-		return step%c.EvalEvery == 0
+		return of.due(step, c.EvalEpochs, c.EvalEvery)
 	}
 	quarter := max(1, steps/4)
 	return steps >= enough && step%quarter == 0 && steps-step >= quarter
@@ -95,9 +105,10 @@ func (c Checkpoints) evalDue(step, steps int) bool {
 // that cannot be written is no reason to lose the run: the older ones stay, and the run
 // goes on.
 func (r *session) checkpointIfDue(interrupted bool) {
-	step, every := r.state.Step, r.job.Config.Checkpoints.SaveEvery
-	best := r.state.Best != nil && r.state.Best.Step == step
-	if every == 0 || step == 0 || step == r.saved || !(step%every == 0 || step == r.state.Steps || best || interrupted) {
+	step, c := r.state.Step, r.job.Config.Checkpoints
+	due := r.epoch.due(step, c.SaveEpochs, c.SaveEvery) || step == r.state.Steps || interrupted ||
+		r.state.Best != nil && r.state.Best.Step == step
+	if c.SaveEvery == 0 || step == 0 || step == r.saved || !due {
 		return
 	}
 	all, err := r.engine.optimizerState()

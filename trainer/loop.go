@@ -297,7 +297,7 @@ func (j *Job) fellBack() error {
 // done before the run was resumed, or ctx ends meanwhile.
 func (r *session) evaluateIfDue(ctx context.Context) error {
 	j, s := r.job, &r.state
-	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
+	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps, r.epoch) || s.Eval != nil && s.Eval.Step == s.Step {
 		return nil
 	}
 	var e *Eval

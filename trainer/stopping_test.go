@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 )
 
@@ -70,5 +71,23 @@ func TestEvaluationsComeByEpochs(t *testing.T) {
 	}
 	if !slices.Equal(got, []int{0, 2, 4, 6, 8}) { // 8 rows in batches of 2 are 4 steps
 		t.Errorf("evaluations after %v", got)
+	}
+}
+
+// Half of an epoch of three steps is none of whole steps; two halves are the end of it.
+func TestPartsOfEpochsAddUp(t *testing.T) {
+	j := job(t)
+	j.Train = j.Train.(data.Slice)[:6]
+	c := &j.Config
+	c.Steps, c.Epochs, c.Checkpoints.EvalEpochs, c.Checkpoints.SaveEpochs, c.Checkpoints.Keep = 0, 3, 0.5, 0.5, 0
+	run1(t, j)
+	want := []int{2, 3, 5, 6, 8, 9}
+	var got []int
+	for _, e := range evals(t, j.Config.Out)[1:] {
+		got = append(got, e.Step)
+	}
+	saved, err := checkpoint.Steps(j.Config.Out)
+	if err != nil || !slices.Equal(got, want) || !slices.Equal(saved, want) {
+		t.Errorf("evaluations after %v, checkpoints after %v, want both after %v (%v)", got, saved, want, err)
 	}
 }
