@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -307,10 +308,15 @@ func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
 
 // noteWarmup says that a run never leaves its warm-up, or has none, which is hardly meant.
 func (a *app) noteWarmup(s trainer.Start) {
-	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
+	const all = "but the run has %s: all of it is warm-up"
+	switch c, steps := s.Config, amount.Of(s.Steps, "step"); {
+	case c.Warmup == 0 && c.WarmupRatio == 0:
+	case c.Schedule == optim.Constant:
 		a.note0("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
-	} else if w := s.Config.Warmup; w > s.Steps {
-		a.note0("--warmup is %d, but the run has %s: all of it is warm-up", w, amount.Of(s.Steps, "step"))
+	case c.Warmup >= s.Steps:
+		a.note0("--warmup is %d, "+all, c.Warmup, steps)
+	case c.Warmup == 0 && math.Ceil(c.WarmupRatio*float64(s.Steps)) >= float64(s.Steps):
+		a.note0("--warmup-ratio is %g, "+all, c.WarmupRatio, steps)
 	}
 }
 
