@@ -74,6 +74,9 @@ func (p *pre) describe(b *Builder) {
 		f.Bias = false // it is a part of the quantised one
 	}
 	siteOf(b.sites, p.site).Facts = *f
+	if f.WeightDType == core.NF4 {
+		b.stayPlain(p.site, "its weights are nf4, which attention_pre has not")
+	}
 	for _, l := range layers {
 		if l.Weight.Tensor.DType != f.WeightDType || l.Scaling() != f.Scaling {
 			b.stayPlain(p.site, "its layers multiply in several ways")

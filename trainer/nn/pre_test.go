@@ -16,11 +16,17 @@ func oneEps(cfg *DecoderConfig) { cfg.Attention.Eps = cfg.Eps }
 // inInt8 builds a model of int8 layers that multiply int8 by int8, or float activations for no scaling.
 func inInt8(t *testing.T, cfg DecoderConfig, scaling core.Scaling) *Decoder {
 	t.Helper()
+	return frozenAs(t, cfg, core.Int8, scaling)
+}
+
+// frozenAs builds a model whose linear layers have weights of that dtype.
+func frozenAs(t *testing.T, cfg DecoderConfig, dtype core.DType, scaling core.Scaling) *Decoder {
+	t.Helper()
 	float := newDecoder(t, cfg, 4)
 	b := NewBuilder(autograd.Heap{})
 	b.Freeze(func(p *Param) core.DType {
 		if strings.HasSuffix(p.Name, "_proj.weight") {
-			return core.Int8
+			return dtype
 		}
 		return core.Float32
 	})
@@ -152,6 +158,27 @@ func TestWhereNothingCanDoAllBeforeAttention(t *testing.T) {
 	for reason, d := range map[string]*Decoder{"several scales": static, "adapters": adapted} {
 		if got := reasons(d); len(got) != 2 || !strings.Contains(got[0], reason) || got[1] != "" {
 			t.Errorf("%s: %q", reason, got)
+		}
+	}
+}
+
+// TestSitesForInferenceSayWhatTheirWeightsAre, whatever these are stored in: a site that no kernel can take has a
+// reason, and facts that no op has would end every plan.
+func TestSitesForInferenceSayWhatTheirWeightsAre(t *testing.T) {
+	for _, dtype := range []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8, core.NF4} {
+		for name, cfg := range map[string]DecoderConfig{"dense": tiny(withBiases), "experts": tiny(withExperts(4, true))} {
+			places := 0
+			for _, s := range frozenAs(t, cfg, dtype, "").ForInference().Sites() {
+				if s.Op == core.AttentionPre {
+					places++
+				}
+				if err := s.Facts.Validate(s.Op); err != nil && s.Plain == "" {
+					t.Errorf("%s, %s: site %s: %v", name, dtype, s.Path, err)
+				}
+			}
+			if places != 2 {
+				t.Errorf("%s, %s: %d sites of attention_pre for two layers", name, dtype, places)
+			}
 		}
 	}
 }
