@@ -43,6 +43,7 @@ type fields struct {
 	AlphaPattern struct{} `json:"alpha_pattern"`
 	Save         []string `json:"modules_to_save"`
 	Layers       numbers  `json:"layers_to_transform"`
+	Pattern      any      `json:"layers_pattern"` // written with Layers, and checked before it is read
 }
 
 // names is a list of names, or a single string.
@@ -77,8 +78,12 @@ func parse(b []byte) (Config, string, error) {
 		return Config{}, "", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(harmless, name) && !off(all[name]) {
-			return Config{}, "", fmt.Errorf("field %s is %s, which is not supported", name, short(all[name]))
+		text := compact(all[name])
+		switch {
+		case slices.Contains(harmless, name), slices.Contains(off, text):
+		case name == "layers_pattern" && (text == `"`+numbered+`"` || text == `["`+numbered+`"]`):
+		default:
+			return Config{}, "", fmt.Errorf("field %s is %s, which is not supported", name, short(text))
 		}
 	}
 	f := fields{Rank: 8, Alpha: 8, Bias: "none", TaskType: causal} // PEFT's defaults
@@ -112,21 +117,24 @@ const causal = "CAUSAL_LM"
 // they are. The others, such as pissa, olora and loftq, take something off these first.
 var starts = []any{nil, true, false, "gaussian", "orthogonal", "eva"}
 
-// off reports whether a JSON value is false, null, zero or empty.
-func off(v json.RawMessage) bool {
-	var compact bytes.Buffer
-	if json.Compact(&compact, v) != nil {
-		return false
+// off are the JSON values that turn a field off.
+var off = []string{"null", "false", "{}", "[]", `""`, "0"}
+
+// compact returns a JSON value on one line.
+func compact(v json.RawMessage) string {
+	var line bytes.Buffer
+	if json.Compact(&line, v) != nil {
+		return string(v)
 	}
-	return slices.Contains([]string{"null", "false", "{}", "[]", `""`, "0"}, compact.String())
+	return line.String()
 }
 
-func short(v json.RawMessage) string {
+func short(v string) string {
 	const most = 60
 	if len(v) > most {
-		return string(v[:most]) + "..."
+		return v[:most] + "..."
 	}
-	return string(v)
+	return v
 }
 
 // JSON returns the adapter_config.json.
@@ -136,8 +144,12 @@ func (a *Adapter) JSON() ([]byte, error) {
 	if c.Targets[0] == AllLinear {
 		targets = lastNames(a.targets)
 	}
+	var pattern any // without it PEFT may take an expert's number for that of its layer
+	if len(c.Layers) > 0 {
+		pattern = numbered
+	}
 	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets,
-		RSLoRA: c.RSLoRA, DoRA: c.DoRA, Save: a.wholeNames(), Layers: c.Layers,
+		RSLoRA: c.RSLoRA, DoRA: c.DoRA, Save: a.wholeNames(), Layers: c.Layers, Pattern: pattern,
 		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
 	return append(b, '\n'), err
 }

@@ -87,7 +87,7 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 			t.Fatal(err)
 		}
 		all[tt.field] = json.RawMessage(tt.value)
-		b, err := json.Marshal(all)
+		b, err := json.MarshalIndent(all, "", "  ") // as PEFT does, which the error is not to repeat
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,6 +282,13 @@ func TestLayersAndModulesOfPEFTAreRead(t *testing.T) {
 		c, _, err := parse([]byte(text))
 		if err != nil || !slices.Equal(c.Layers, want) || !slices.Equal(c.Modules, []string{"lm_head", "norm"}) {
 			t.Errorf("%s: %+v, %v", layers, c, err)
+		}
+	}
+	for _, pattern := range []string{`"layers"`, `["layers"]`} {
+		text := strings.Replace(peft, `"layers_to_transform": null`, `"layers_to_transform": [0, 2]`, 1)
+		text = strings.Replace(text, `"layers_pattern": null`, `"layers_pattern": `+pattern, 1)
+		if c, _, err := parse([]byte(text)); err != nil || !slices.Equal(c.Layers, []int{0, 2}) {
+			t.Errorf("pattern %s: %+v, %v", pattern, c, err)
 		}
 	}
 }

@@ -34,9 +34,12 @@ func (c Config) within(all []nn.Target) (chosen []nn.Target, err error) {
 	return chosen, nil
 }
 
+// numbered is what a path has before the number of a layer.
+const numbered = "layers"
+
 // layerOf returns the number of the layer that a module is in.
 func layerOf(path string) (int, bool) {
-	_, rest, ok := strings.Cut(path, "layers.")
+	_, rest, ok := strings.Cut(path, numbered+".")
 	number, _, _ := strings.Cut(rest, ".")
 	i, err := strconv.Atoi(number)
 	return i, ok && err == nil

@@ -1,11 +1,13 @@
 package models_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +231,52 @@ func TestAdaptersHaveTheNamesAndShapesOfPEFT(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPEFTAdaptsTheLayersThatAFolderNames: its rule, as it was until issue 3016 of 2026, applied to what is saved, gives the modules
+// that have adapters. Without layers_pattern the number of an expert would be that of a layer.
+func TestPEFTAdaptsTheLayersThatAFolderNames(t *testing.T) {
+	dir := stored(t, "qwen3_moe", core.Float32)
+	c := lora.Config{Rank: 2, Layers: []int{1}, Targets: []string{"v_proj", "down_proj"}}
+	saved := saveAdapter(t, loadWith(t, dir, models.LoadOptions{LoRA: c}))
+	var said struct {
+		Targets []string `json:"target_modules"`
+		Layers  []int    `json:"layers_to_transform"`
+		Pattern string   `json:"layers_pattern"`
+	}
+	text, err := os.ReadFile(filepath.Join(saved, lora.ConfigFile))
+	if err == nil {
+		err = json.Unmarshal(text, &said)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said.Pattern == "" {
+		said.Pattern = "[^.]*"
+	}
+	number := regexp.MustCompile(`^.*\.` + said.Pattern + `\.(\d+)\.`)
+	var want []string
+	for _, n := range named(t, loadWith(t, dir, models.LoadOptions{Frozen: true})) {
+		module, _ := strings.CutSuffix(n.Name, ".weight")
+		target := slices.ContainsFunc(said.Targets, func(name string) bool { return strings.HasSuffix(module, "."+name) })
+		at := number.FindStringSubmatch(module)
+		if target && at != nil && slices.Contains(said.Layers, int(at[1][0]-'0')) {
+			want = append(want, "base_model.model."+module+".lora_A.weight", "base_model.model."+module+".lora_B.weight")
+		}
+	}
+	f, err := checkpoint.Open(filepath.Join(saved, lora.WeightsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(f.Names())); !slices.Equal(got, want) || len(got) != 2*(1+4) {
+		t.Errorf("tensors %q; PEFT would look for %q", got, want)
+	}
+	if again := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saved}}); !slices.Equal(
+		again.Adapter.Config().Layers, c.Layers) {
+		t.Errorf("read again: layers %v", again.Adapter.Config().Layers)
 	}
 }
 
