@@ -21,7 +21,7 @@ func (m *Model) AddVariant(name, dir string) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case quantised != nil:
+	case quantised != nil && quantised.bnb == nil:
 		return fmt.Errorf("config.json: quantization_config: %w", errQuantised)
 	case m.Adapter != nil:
 		return errors.New("the model was loaded with an adapter: load it without, and add that one, too")
