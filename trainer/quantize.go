@@ -116,6 +116,10 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 		return nil, nil, err
 	}
 	defer m.Free()
+	if m.Quantised != "" {
+		return nil, nil, fmt.Errorf("trainer: %s is quantised already (quant_method %s): take the model that it was made from",
+			q.Model, m.Quantised)
+	}
 	spans := map[string]*span{}
 	for i, l := range m.Linears() {
 		p, s := l.Path(), &span{head: i == len(m.Linears())-1}
@@ -123,8 +127,6 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 			p, s.tied = head, p != head
 		}
 		switch {
-		case l.Weight.Tensor.DType == core.Int8:
-			return nil, nil, fmt.Errorf("trainer: %s is quantised already: take the model that it was made from", q.Model)
 		case q.stays(p) || s.head && !q.Head:
 			report.Float = append(report.Float, p)
 		default:

@@ -81,6 +81,22 @@ func TestAQuantisedModelIsNearTheOneItWasMadeFrom(t *testing.T) {
 	}
 }
 
+// TestWhatOthersHaveQuantisedIsNotQuantisedAgain, whatever its tensors are.
+func TestWhatOthersHaveQuantisedIsNotQuantisedAgain(t *testing.T) {
+	fourBits := `"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"},`
+	dir := tinyFolder(t)
+	config, err := models.ReadConfig(dir)
+	if err == nil {
+		config = []byte(strings.Replace(string(config), "{", "{"+fourBits, 1))
+		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = quantized(t, dir, trainer.Int8)
+	wantText(t, err, "is quantised already (quant_method bitsandbytes)")
+}
+
 func wantText(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {

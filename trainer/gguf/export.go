@@ -45,6 +45,10 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 		return nil, err
 	}
 	defer m.Free()
+	if m.Quantised != "" {
+		return nil, fmt.Errorf("gguf: %s is quantised (quant_method %s): export the model that it was made from, and "+
+			"choose the type q8_0 or q4_0", o.Model, m.Quantised)
+	}
 	set, err := checkpoint.OpenDir(o.Model)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package gguf_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -292,6 +293,27 @@ func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	export(t, dir, "bf16")
+}
+
+// TestAQuantisedFolderIsRefusedByWhatHasMadeIt, and not for what its tensors are.
+func TestAQuantisedFolderIsRefusedByWhatHasMadeIt(t *testing.T) {
+	dir := small(t, "qwen3", map[string]any{})
+	config, err := models.ReadConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(config, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields["quantization_config"] = map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true,
+		"bnb_4bit_quant_type": "nf4"}
+	write(t, dir, "config.json", fields)
+	_, err = gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+	if err == nil || !strings.Contains(err.Error(), "quant_method bitsandbytes") ||
+		!strings.Contains(err.Error(), "export the model that it was made from") {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestEveryFamilyIsExportedOrSaysWhyNot(t *testing.T) {

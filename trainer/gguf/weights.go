@@ -180,15 +180,12 @@ func raised(v core.Tensor, by float32) core.Tensor {
 	return sum
 }
 
-// readable refuses a tensor that the files do not have, of another shape, or of numbers that are quantised.
+// readable refuses a tensor that the files do not have, of another shape, or of other numbers.
 func readable(files source, name string, want core.Shape) error {
 	dtype, shape, ok := files.Lookup(name)
 	switch {
 	case !ok:
 		return fmt.Errorf("tensor %s is missing from the files", name)
-	case dtype == core.Int8:
-		return fmt.Errorf("tensor %s is int8: export the model from which tune quantize has made this one, and choose "+
-			"the type q8_0", name)
 	case dtype != core.Float32 && dtype != core.BFloat16 && dtype != core.Float16:
 		return fmt.Errorf("tensor %s is %s; supported: float32, bfloat16, float16", name, dtype)
 	case !shape.Equal(want):

@@ -169,6 +169,9 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
+	if quantised != nil {
+		m.Quantised = quantised.Method
+	}
 	if err = errors.Join(chosen.check(m), o.Vocabulary.trained(m, o)); err != nil {
 		err = fmt.Errorf("models: %s: %w", dir, err)
 	}

@@ -21,6 +21,7 @@ type Model struct {
 	*nn.Decoder
 	Config    *hf.Config
 	RawConfig []byte        // config.json as it was read
+	Quantised string        // the quant_method of what has quantised the files; "" for none
 	Adapter   *lora.Adapter // nil without adapters
 	variants  map[string]*nn.Variant
 	known     map[string]int        // rows in the files of what has one for each token

@@ -167,9 +167,9 @@ func (q *Quantisation) trains(o LoadOptions) error {
 	return nil
 }
 
-// errQuantised is why a quantised model is not trained.
-var errQuantised = errors.New("it is quantised, for generate and eval: train the model that it was made from, and run " +
-	"tune quantize on the result")
+// errQuantised is why a quantised model is not trained, and takes no adapter.
+var errQuantised = errors.New("it is quantised, for generate and eval: train the model that it was made from, or merge " +
+	"an adapter into that, and run tune quantize on the result")
 
 // scales has the layers whose files have int8 multiply that.
 func (q *Quantisation) scales(b *nn.Builder, stored func(name string) core.DType) {
