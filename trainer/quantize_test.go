@@ -97,6 +97,50 @@ func TestWhatOthersHaveQuantisedIsNotQuantisedAgain(t *testing.T) {
 	wantText(t, err, "is quantised already (quant_method bitsandbytes)")
 }
 
+// TestABadScaleOfActivationsIsAllThatIsSaid: the scales of other layers are not called tensors without a place.
+func TestABadScaleOfActivationsIsAllThatIsSaid(t *testing.T) {
+	dir, _, err := quantized(t, tinyFolder(t), trainer.W8A8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []checkpoint.Named
+	bad := ""
+	for _, name := range set.Names() {
+		x, err := set.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".input_scale") && bad == "" {
+			bad = strings.TrimSuffix(name, ".input_scale")
+			x.Float32s()[0] = 0
+		}
+		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: x})
+	}
+	if err := set.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	config, err := models.ReadConfig(dir)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(out, "config.json"), config, 0o644)
+	}
+	if err == nil {
+		err = checkpoint.Write(filepath.Join(out, checkpoint.SingleFile), tensors, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
+	wantText(t, err, bad+": activations cannot have the scale 0")
+	if err != nil && strings.Contains(err.Error(), "no place") {
+		t.Error(err)
+	}
+}
+
 func wantText(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {

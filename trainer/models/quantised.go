@@ -23,6 +23,12 @@ type Quantisation struct {
 	Groups map[string]QuantisationGroup `json:"config_groups"`
 	Ignore []string                     `json:"ignore"` // layers that stay as they were
 
+	// What others may say besides, and is not done here.
+	KVCache    any `json:"kv_cache_scheme,omitempty"`
+	Transforms struct {
+		Groups map[string]any `json:"config_groups,omitempty"`
+	} `json:"transform_config,omitzero"`
+
 	bnb *bitsAndBytes // of another format, which has none of these; nil for none
 }
 
@@ -105,7 +111,12 @@ func (q *Quantisation) check() error {
 		return fail("format is %q, want %q", q.Format, intQuantized)
 	case len(q.Groups) == 0:
 		return fail("config_groups is empty")
+	case q.KVCache != nil:
+		return fail("kv_cache_scheme is there")
+	case len(q.Transforms.Groups) > 0:
+		return fail("transform_config is there")
 	}
+	plain, scaled := "", "" // groups whose activations stay what they are, and the others
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		g, field := q.Groups[name], "config_groups."+name
 		w, a := g.Weights, g.Activations
@@ -119,7 +130,14 @@ func (q *Quantisation) check() error {
 		case a != nil && (a.Bits != 8 || a.Type != "int" || a.Dynamic && (!a.Symmetric || a.Strategy != "token") ||
 			!a.Dynamic && a.Strategy != "tensor"):
 			return fail("%s.input_activations is %s, want int of 8 bits, dynamic for each token or static for each tensor", field, a)
+		case a == nil:
+			plain = field
+		default:
+			scaled = field
 		}
+	}
+	if plain != "" && scaled != "" { // no tensor tells which of them a layer is in
+		return fail("%s has input_activations and %s has none, want the same of all", scaled, plain)
 	}
 	return nil
 }
@@ -218,11 +236,16 @@ func scalesOf(set *checkpoint.Set, name string, n int) ([]float32, error) {
 // fillStatic fills what layers with static scaling have of their activations.
 func (m *Model) fillStatic(set *checkpoint.Set, used func(name string)) error {
 	for _, l := range m.Linears() {
+		if l.Scaling() == core.StaticScaling {
+			used(l.Path() + ".input_scale")
+			used(l.Path() + ".input_zero_point")
+		}
+	}
+	for _, l := range m.Linears() {
 		if l.Scaling() != core.StaticScaling {
 			continue
 		}
 		name := l.Path() + ".input_scale"
-		used(name)
 		scale, err := scalesOf(set, name, 1)
 		if err != nil {
 			return err
@@ -237,7 +260,6 @@ func (m *Model) fillStatic(set *checkpoint.Set, used func(name string)) error {
 			if dtype != core.Int8 || t.Elems() != 1 {
 				return fmt.Errorf("%s is %s%v, want one int8", name, dtype, t.Shape)
 			}
-			used(name)
 			offset = int32(t.Int8s()[0])
 		}
 		if err := l.SetStatic(scale[0], offset); err != nil {

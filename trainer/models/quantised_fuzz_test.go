@@ -57,6 +57,12 @@ func TestBadQuantisationIsNamed(t *testing.T) {
 		{`"strategy":"token"`, `"strategy":"tensor"`, "config_groups.group_0.input_activations"},
 		{`"output_activations":null`, `"output_activations":{"num_bits":8}`, "config_groups.group_0.output_activations"},
 		{`"group_0"`, `"other"`, ""},
+		{`"dynamic":true`, `"dynamic":"local"`, "input_activations.dynamic"},
+		{`"group_0":`, `"group_1":{"targets":["re:.*down_proj"],"weights":{"num_bits":8,"type":"int","symmetric":true,` +
+			`"strategy":"channel"}},"group_0":`, "config_groups.group_0 has input_activations and config_groups.group_1 has none"},
+		{`"ignore"`, `"kv_cache_scheme":{"num_bits":8},"ignore"`, "kv_cache_scheme is there"},
+		{`"ignore"`, `"kv_cache_scheme":null,"transform_config":{},"ignore"`, ""},
+		{`"ignore"`, `"transform_config":{"config_groups":{"R1":{"type":"hadamard"}}},"ignore"`, "transform_config is there"},
 		{`"config_groups":`, `"groups":`, "config_groups is empty"},
 		{`{"quant_method"`, `7,{"quant_method"`, "config.json"},
 	} {
