@@ -46,25 +46,25 @@ type fields struct {
 	Pattern      any      `json:"layers_pattern"` // written with Layers, and checked before it is read
 }
 
-// names is a list of names, or a single string.
+// names is a list of names, or a single string, which is AllLinear or a pattern.
 type names []string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *names) UnmarshalJSON(b []byte) error {
-	var one string
+	var one *string
 	if json.Unmarshal(b, &one) != nil {
 		return json.Unmarshal(b, (*[]string)(n))
 	}
-	if one != AllLinear {
-		return fmt.Errorf("%q is a pattern, which is not supported; a list of names or %q is", one, AllLinear)
+	if *n = nil; one != nil {
+		*n = names{*one}
 	}
-	*n = names{one}
 	return nil
 }
 
 // harmless are fields that change nothing about what an adapter computes, whatever they
 // say; those of the struct are checked one by one.
 var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules",
+	"exclude_modules",
 	"use_rslora", "use_dora", "peft_type", "modules_to_save", "layers_to_transform",
 	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core",
 	"loftq_config", "eva_config", "corda_config",
@@ -72,6 +72,7 @@ var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_al
 
 // parse reads an adapter_config.json. What it asks for and is not supported is an error that
 // names the field; a field that is not known may be there if it is off: false, null or empty.
+// There are no targets where a pattern says which they are, or which they are not; see adapted.
 func parse(b []byte) (Config, string, error) {
 	var all map[string]json.RawMessage
 	if err := plainjson.Unmarshal(b, &all); err != nil {
@@ -108,6 +109,11 @@ func parse(b []byte) (Config, string, error) {
 	}
 	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA,
 		DoRA: f.DoRA, Layers: f.Layers, Modules: f.Save}
+	one := strings.HasPrefix(compact(all["target_modules"]), `"`)
+	excluded, found := all["exclude_modules"]
+	if one && f.Targets[0] != AllLinear || found && !slices.Contains(off, compact(excluded)) {
+		c.Targets = nil
+	}
 	return c, f.Base, c.Validate()
 }
 
@@ -235,7 +241,30 @@ func readConfig(dir string) (Config, string, error) {
 	if err != nil {
 		return Config{}, "", fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	return c, base, nil
+	if c.Targets == nil {
+		c.Targets, err = adapted(dir)
+	}
+	return c, base, err
+}
+
+// adapted returns the modules that the file of a folder has adapters of, which are all that PEFT has found by a
+// pattern.
+func adapted(dir string) (modules []string, err error) {
+	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for _, name := range f.Names() {
+		if module, is := strings.CutSuffix(strings.TrimPrefix(name, prefix), ".lora_A.weight"); is {
+			modules = append(modules, module)
+		}
+	}
+	if modules == nil {
+		return nil, fmt.Errorf("%s has no adapters, whose layers target_modules and exclude_modules of %s would name",
+			WeightsFile, ConfigFile)
+	}
+	return modules, nil
 }
 
 // Read fills the adapters from a folder that was saved with the same configuration.

@@ -3,6 +3,7 @@ package models_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -277,6 +278,46 @@ func TestPEFTAdaptsTheLayersThatAFolderNames(t *testing.T) {
 	if again := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saved}}); !slices.Equal(
 		again.Adapter.Config().Layers, c.Layers) {
 		t.Errorf("read again: layers %v", again.Adapter.Config().Layers)
+	}
+}
+
+// TestAPatternStandsForTheLayersThatTheFileHas: target_modules as an expression, and what exclude_modules leaves out.
+func TestAPatternStandsForTheLayersThatTheFileHas(t *testing.T) {
+	dir := stored(t, "qwen3_moe", core.Float32)
+	first := []string{"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj", "down_proj"}
+	m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2, Targets: first}})
+	scatter(m)
+	want, _ := evaluate(t, m)
+	for _, said := range []map[string]any{
+		{"target_modules": `(?=model\.).*0\.self_attn\.[qv]_proj|.*\.down_proj`}, // which regexp does not know
+		{"target_modules": []string{"q_proj", "v_proj", "down_proj"}, "exclude_modules": `model\.layers\.1\.self_attn.*`},
+		{"target_modules": "all-linear", "exclude_modules": []string{"k_proj", "o_proj"}},
+	} {
+		saved := saveAdapter(t, m)
+		path := filepath.Join(saved, lora.ConfigFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(fields, said)
+		if text, err = json.Marshal(fields); err == nil {
+			err = os.WriteFile(path, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saved}})
+		if got, _ := evaluate(t, again); !slices.Equal(got, want) {
+			t.Errorf("%v: the logits differ, by %.3g", said, distance(got, want))
+		}
+		once := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saveAdapter(t, again)}}) // with a list now
+		if got, _ := evaluate(t, once); !slices.Equal(got, want) {
+			t.Errorf("%v: the logits differ once it was saved, by %.3g", said, distance(got, want))
+		}
 	}
 }
 
