@@ -343,7 +343,7 @@ func check(f *checkpoint.File, e nn.Entry) error {
 	dtype, shape, ok := f.Lookup(prefix + e.Name)
 	switch {
 	case !ok:
-		return fmt.Errorf("it has no tensor %s, which target_modules of %s ask for", prefix+e.Name, ConfigFile)
+		return fmt.Errorf("it has no tensor %s, which %s asks for", prefix+e.Name, ConfigFile)
 	case !shape.Equal(e.Shape):
 		return fmt.Errorf("%s is %v, want %v", prefix+e.Name, shape, e.Shape)
 	case dtype != core.Float32 && dtype != core.BFloat16 && dtype != core.Float16:

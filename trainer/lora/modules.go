@@ -141,6 +141,10 @@ func (a *Adapter) fillWhole(f *checkpoint.File, left map[string]bool) error {
 	var room checkpoint.Room
 	for _, p := range a.whole {
 		for _, e := range p.Entries {
+			if tied := prefix + p.Tied; p.Tied != "" && left[tied] && !left[prefix+e.Name] {
+				return fmt.Errorf("it has %s and no %s, but the model has one tensor for both; set tie_word_embeddings to false "+
+					"in its config.json, and give its files a %s", tied, prefix+e.Name, p.Tied)
+			}
 			if err := check(f, e); err != nil {
 				return err
 			}

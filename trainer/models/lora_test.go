@@ -321,6 +321,38 @@ func TestAPatternStandsForTheLayersThatTheFileHas(t *testing.T) {
 	}
 }
 
+// TestAHeadOfItsOwnNeedsAModelThatHasOne: PEFT saves one of a model whose head is its embedding where that alone was trained.
+func TestAHeadOfItsOwnNeedsAModelThatHasOne(t *testing.T) {
+	dir := stored(t, "qwen2", core.Float32)
+	saved := saveAdapter(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2},
+		Train: models.Selection{Modules: []string{"embed_tokens"}}}))
+	f, err := checkpoint.Open(filepath.Join(saved, lora.WeightsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []checkpoint.Named
+	for _, name := range f.Names() {
+		x, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "base_model.model.model.embed_tokens.weight" {
+			tensors = append(tensors, checkpoint.Named{Name: name, Tensor: x})
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(filepath.Join(saved, lora.WeightsFile), tensors, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: saved}})
+	if want := "has base_model.model.lm_head.weight and no base_model.model.model.embed_tokens.weight"; err == nil ||
+		!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tie_word_embeddings") {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
 func TestASavedAdapterLoadsAgain(t *testing.T) {
 	for _, name := range types() {
 		dir := stored(t, name, core.BFloat16)
