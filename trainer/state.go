@@ -132,12 +132,18 @@ func modelSum(dir string, config []byte) (string, error) {
 	h.Write(config)
 	var room checkpoint.Room
 	for _, name := range set.Names() {
-		t, err := set.TensorIn(&room, name)
+		dtype, shape, _ := set.Lookup(name)
+		data, is, err := set.Bytes(name) // of a model that was quantised
+		if err == nil && !is {
+			var t core.Tensor
+			t, err = set.TensorIn(&room, name)
+			data = t.Data
+		}
 		if err != nil {
 			return "", fmt.Errorf("trainer: %w", err)
 		}
-		fmt.Fprintf(h, "\n%s %v %v\n", name, t.DType, t.Shape)
-		h.Write(t.Data)
+		fmt.Fprintf(h, "\n%s %v %v\n", name, dtype, shape)
+		h.Write(data)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
