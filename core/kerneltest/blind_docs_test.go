@@ -23,6 +23,9 @@ func TestDocsListEveryPlantedBug(t *testing.T) {
 	for name := range contentBugs {
 		all = append(all, blind{name: name, kind: "inputs known by number", op: contentBugsOp})
 	}
+	for name := range manyBugs {
+		all = append(all, blind{name: name, kind: "many inputs known by number", op: contentBugsOp})
+	}
 	for _, b := range all {
 		if row := fmt.Sprintf("| %s | %s | %s |", b.name, b.op, b.kind); !strings.Contains(table, row) {
 			t.Errorf("docs/verify.md has no row %q", row)

@@ -42,8 +42,22 @@ func lasting(k core.Kernel, f core.Facts) core.Facts {
 	return f
 }
 
-// contentsKind is the kind of the case.
-const contentsKind = "inputs known by number"
+// smallest returns the first of the kinds of use that are as small as can be, if k takes it, or else f.
+func smallest(k core.Kernel, f core.Facts) core.Facts {
+	if of, ok := fit(k.Supports, kinds(k.Info().Op, f.DType)[0]); ok {
+		return of
+	}
+	return f
+}
+
+// contentsKind is the kind of the case, and manyKind that of the one with more inputs than a kernel may have counted
+// on.
+const (
+	contentsKind = "inputs known by number"
+	manyKind     = "many inputs known by number"
+	// manyContents is how many there are of each input, as of a model with many layers: more than 8 bits count.
+	manyContents = 1<<8 + 4
+)
 
 // numbers are those of contents, by the names of inputs: nil for inputs whose contents nobody knows.
 type numbers map[string]uint64
@@ -154,4 +168,51 @@ func (t *trial) contents(ctx context.Context) error {
 		run("without numbers, in the end", at, one, nil, first)
 		return nil
 	})
+}
+
+// manyContents finds a kernel that mistakes one of many inputs for another, as one whose table of them is full: calls
+// in turn with three versions of the data, each time under other numbers, and all of them again. What it keeps of them
+// stays in the process with one thread, if there is one, whose memory nobody measures.
+func (t *trial) manyContents(ctx context.Context) error {
+	if firstWeight(t.of.Op, t.of.Facts) == "" {
+		return skipf("%s has no weights", t.of.Op)
+	}
+	c := t.of
+	other, middle := c, c
+	other.Seed, middle.Edit = c.Seed+1, negateMiddle
+	var data [3]prepared
+	for i, c := range []Case{c, other, middle} {
+		if data[i] = prepare(ctx, c, []core.Pass{core.Forward}); data[i].err != nil {
+			return data[i].err
+		}
+	}
+	k := t.kernel
+	if t.options.Single != nil {
+		k = t.options.Single
+	}
+	m := newMemory(k)
+	defer m.free()
+	at, err := data[0].place(k, m)
+	if err != nil {
+		return err
+	}
+	var first [len(data)]outputs
+	var known [manyContents]numbers
+	for i := range 2 * manyContents {
+		n, version := i%manyContents, i%manyContents%len(data)
+		if known[n] == nil {
+			known[n] = numbers{}
+		}
+		known[n].give(at)
+		now := outputs{}
+		data[version].runPassAt(ctx, at, core.Forward, first[version], now, poisons[i%2], t.Result)
+		if first[version] == nil {
+			first[version] = now
+		}
+		if t.Status == Failed {
+			t.prefix("call %d, with the inputs number %d of %d: ", i+1, n+1, manyContents)
+			break
+		}
+	}
+	return nil
 }

@@ -56,6 +56,14 @@ var contentBugs = map[string]struct {
 		v := w.Float32s()
 		return [2]float32{v[0], v[len(v)-1]}, w.Content != 0
 	}, cloned), "with a number changed in the middle of each input, and other numbers: ", false},
+	"a number changed where few are looked at": {keeps(func(_ *core.Call, w core.Tensor) ([3]float32, bool) {
+		v := w.Float32s()
+		var sum float32
+		for i := 0; i < len(v); i += 16 {
+			sum += v[i]
+		}
+		return [3]float32{sum, v[len(v)/2], v[len(v)-1]}, w.Content != 0
+	}, cloned), "with a number changed in the middle of each input, and other numbers: ", false},
 	"the place of a weight kept instead of the weight": {keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) {
 		return w.Content, w.Content != 0
 	}, itself), "with the data and the numbers of the first call elsewhere: ", false},
@@ -100,11 +108,78 @@ func TestKernelsThatKeepTooLongAreCaught(t *testing.T) {
 	}
 }
 
+// manyBugs are those of kernels that have room for less than there is.
+var manyBugs = map[string]func() func(runFunc, *core.Call) error{
+	"8 bits of a number": keeps(func(_ *core.Call, w core.Tensor) (uint8, bool) {
+		return uint8(w.Content), w.Content != 0
+	}, cloned),
+	"a full table of 64 weights": func() func(runFunc, *core.Call) error {
+		kept, last := map[uint64]core.Tensor{}, core.Tensor{}
+		return func(run runFunc, c *core.Call) error {
+			w := c.Input("weight")
+			if w.Content == 0 {
+				return run(c)
+			}
+			if _, ok := kept[w.Content]; !ok && len(kept) < 64 {
+				last = cloned(w)
+				kept[w.Content] = last
+			}
+			other := *c
+			other.In = slices.Clone(c.In)
+			if other.Set("weight", last); kept[w.Content].Data != nil {
+				other.Set("weight", kept[w.Content])
+			}
+			return run(&other)
+		}
+	},
+}
+
+func TestKernelsWithRoomForFewAreCaught(t *testing.T) {
+	for name, bug := range manyBugs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := faulty{reference.Single(contentBugsOp), bug()}
+			r := kerneltest.ManyContents(t.Context(), k, contentFacts())
+			if r.Status != kerneltest.Failed || !strings.Contains(r.Err().Error(), "with the inputs number ") {
+				t.Errorf("%s: %.1000v", r.Status, r.Err())
+			}
+		})
+	}
+}
+
+// TestABackwardPassBeforeAnyForwardPassIsTried: a kernel that prepares something in its first forward pass, and has it
+// in no process that begins with a backward pass.
+func TestABackwardPassBeforeAnyForwardPassIsTried(t *testing.T) {
+	started := func() core.Kernel {
+		begun := false
+		return float32Only{faulty{reference.Single(core.LinearCrossEntropy), func(run runFunc, c *core.Call) error {
+			if begun = begun || c.Pass == core.Forward; begun {
+				return run(c)
+			}
+			return spoil(run, c)
+		}}}
+	}
+	f := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Vocab: 5}
+	r, err := kerneltest.Examine(t.Context(), started(), kerneltest.Options{Quick: true, Facts: []core.Facts{f},
+		Single: started(), Calls: 1, Repeats: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Results {
+		if failed := c.Status == kerneltest.Failed; failed != (c.Kind == "one thread or more") {
+			t.Errorf("%s: %s %.300v", c.Kind, c.Status, c.Err())
+		}
+	}
+}
+
 // TestKeepingByNumberIsRight: what was made of an input may be used wherever its number comes again.
 func TestKeepingByNumberIsRight(t *testing.T) {
 	right := keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) { return w.Content, w.Content != 0 }, cloned)
 	k := faulty{reference.Single(contentBugsOp), right()}
 	if r := kerneltest.Contents(t.Context(), k, contentFacts()); r.Status != kerneltest.OK {
+		t.Error(r.Err())
+	}
+	if r := kerneltest.ManyContents(t.Context(), k, contentFacts()); r.Status != kerneltest.OK {
 		t.Error(r.Err())
 	}
 }

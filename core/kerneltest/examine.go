@@ -254,6 +254,7 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "at rest after calls", 512, (*trial).atRest),
 		trialOf(k, f, o, "one thread is one", 512, (*trial).keepsToOneThread),
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
+		trialOf(k, lasting(k, smallest(k, f)), o, manyKind, kindTokens, (*trial).manyContents),
 	}
 }
 

@@ -17,6 +17,11 @@ func Contents(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), contentsKind, contentTokens), Options{}, (*trial).contents)
 }
 
+// ManyContents is the case of more of them than a kernel may have counted on.
+func ManyContents(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), manyKind, kindTokens), Options{}, (*trial).manyContents)
+}
+
 // InTurn is the case of calls in turn.
 func InTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, "calls in turn", 13), Options{}, (*trial).inTurn)
