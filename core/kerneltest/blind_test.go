@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -48,6 +49,13 @@ func rest(size func(c *core.Call) int, block, left int) func(runFunc, *core.Call
 
 func more(size func(c *core.Call) int, than int) func(runFunc, *core.Call) error {
 	return where(func(c *core.Call) bool { return size(c) > than })
+}
+
+// whole spoils calls of which all sizes are multiples of a block.
+func whole(block int, sizes ...func(c *core.Call) int) func(runFunc, *core.Call) error {
+	return where(func(c *core.Call) bool {
+		return !slices.ContainsFunc(sizes, func(size func(c *core.Call) int) bool { return size(c)%block != 0 })
+	})
 }
 
 func tokens(c *core.Call) int       { return c.Tokens() }
@@ -223,6 +231,23 @@ var blindSizes = []blind{
 				}
 			})(run, c)
 		}},
+	{"whole blocks of 64 tokens, terms and columns", "whole blocks of all sizes", core.Linear,
+		whole(64, tokens, dim, outputs)},
+	{"whole blocks of 64 tokens, terms and words", "whole blocks of all sizes", core.LinearCrossEntropy,
+		whole(64, tokens, dim, vocab)},
+	{"whole blocks of 16 tokens and experts", "whole blocks of all sizes", core.MoEGate, whole(16, tokens, numExperts)},
+	{"whole blocks of 32 tokens and columns, at multiples of 64 bytes", "whole blocks of all sizes", core.SwiGLU,
+		where(func(c *core.Call) bool {
+			return tokens(c)%32 == 0 && intermediate(c)%32 == 0 &&
+				!slices.ContainsFunc(c.In, func(x core.Tensor) bool { return uintptr(unsafe.Pointer(beside(x, 0)))%64 != 0 })
+		})},
+	{"a piece of a prompt over 32, behind more than 64", "large tokens of a prompt", core.PagedAttention,
+		where(func(c *core.Call) bool {
+			n := c.Input("query_lens").Int32s()[0]
+			return n > 32 && c.Input("seq_lens").Int32s()[0]-n > 64
+		})},
+	{"a window over 64 of several heads", "large in all sizes", core.PagedAttention,
+		where(func(c *core.Call) bool { return c.Facts.Window > 64 && c.Facts.KVHeads > 1 })},
 	{"only of packed gates, beyond 4,096", "large intermediate", core.SwiGLU, where(func(c *core.Call) bool {
 		return c.Facts.Layout == core.Packed && c.Facts.DType == core.BFloat16 && c.Facts.Intermediate > 4096
 	})},

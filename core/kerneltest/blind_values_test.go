@@ -75,6 +75,9 @@ func half(output string) func(runFunc, *core.Call) error {
 	})
 }
 
+// severalGroupsOfThree spoils calls of more than one head of k, each of three heads of q.
+var severalGroupsOfThree = where(func(c *core.Call) bool { return group(c) == 3 && c.Facts.KVHeads > 1 })
+
 func tooLarge(input string, limit float64) func(runFunc, *core.Call) error {
 	return where(func(c *core.Call) bool { return most(c, input) > limit })
 }
@@ -183,6 +186,16 @@ var blindValues = []blind{
 					v[i] = 0
 				}
 			}
+		})},
+	{"groups of three heads, several of them", "random", core.Attention, severalGroupsOfThree},
+	{"groups of three heads in blocks, several of them", "random", core.PagedAttention, severalGroupsOfThree},
+	{"8 experts of 256 in groups", "random", core.MoEGate,
+		where(func(c *core.Call) bool { return numExperts(c) == 256 && topK(c) == 8 && c.Facts.Groups > 1 })},
+	{"the first word of a block of 4,096", "labels at the ends of blocks", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool { return slices.Contains(c.Input("labels").Int32s(), 4096) })},
+	{"the last word of the first half", "labels at the ends of blocks", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool {
+			return vocab(c) > 1024 && slices.Contains(c.Input("labels").Int32s(), int32(vocab(c)/2-1))
 		})},
 	{"bfloat16 truncated", "random", core.Linear, cutOff("y")},
 	{"gradients in bfloat16 truncated", "random", core.QKV, cutOff("dx")},

@@ -46,6 +46,8 @@ type Case struct {
 	// Edit, when set, changes the inputs after they were filled: the tensors of both
 	// passes by name, without those that the forward pass saves.
 	Edit func(in map[string][]core.Tensor)
+
+	aligned bool // all tensors start at a multiple of 64 bytes, as in a run
 }
 
 // Check runs the cases on k and joins all violations; each says in which case, pass and

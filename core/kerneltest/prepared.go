@@ -17,7 +17,7 @@ type prepared struct {
 // prepare works out what a kernel with these passes is to give.
 func prepare(ctx context.Context, c Case, passes []core.Pass) prepared {
 	p := prepared{want: map[core.Pass]expected{}}
-	if p.in, p.err = newInputs(c, &memory{Memory: heap{}}, false); p.err != nil {
+	if p.in, p.err = newInputs(c, &memory{Memory: heap{}}, c.aligned); p.err != nil {
 		return p
 	}
 	for _, pass := range passes {

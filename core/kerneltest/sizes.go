@@ -62,6 +62,7 @@ func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 		}
 		cases = append(cases, along(a, op, f)...)
 	}
+	cases = append(cases, wholeBlocks(op, f, i+j == 0)...)
 	for n, l := range ops.Of(op).Large {
 		if i+j < 2 || i == 0 && n == 0 {
 			cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
@@ -114,6 +115,27 @@ func together(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int
 			}
 			edit(u)
 		}))
+	}
+	return cases
+}
+
+// wholeBlocks returns cases of which all sizes are so many blocks that nothing is left, and all tensors are aligned:
+// those that models have, for which kernels have code without any of the rest.
+func wholeBlocks(op core.Op, f core.Facts, large bool) []Case {
+	blocks := []int{16, 32, 64}
+	if large {
+		blocks = append(blocks, 128)
+	}
+	var cases []Case
+	for _, n := range blocks {
+		c := sized(op, f, "whole blocks of all sizes", n, func(u *opdef.Use, n int) {
+			u.Tokens, u.Facts = n, coarse(u.Facts, n, 8)
+			if u.Facts.BlockSize = up(u.Facts.BlockSize, n); u.Facts.Dim == 0 {
+				u.Facts.Experts = up(u.Facts.Experts, n)
+			}
+		})
+		c.aligned = true
+		cases = append(cases, c)
 	}
 	return cases
 }

@@ -22,7 +22,7 @@ var Op = &opdef.Op{Name: core.Attention,
 	Kinds:   []core.Facts{{HeadDim: 4, Heads: 2, KVHeads: 1}},
 	Variants: []core.Facts{{HeadDim: 1, Heads: 1, KVHeads: 1},
 		{HeadDim: 7, Heads: 3, KVHeads: 1}, {HeadDim: 16, Heads: 4, KVHeads: 2},
-		{HeadDim: 33, Heads: 2, KVHeads: 2}, {HeadDim: 64, Heads: 6, KVHeads: 3}, {HeadDim: 128, Heads: 2, KVHeads: 1}},
+		{HeadDim: 33, Heads: 2, KVHeads: 2}, {HeadDim: 64, Heads: 6, KVHeads: 2}, {HeadDim: 128, Heads: 2, KVHeads: 1}},
 	Indices: documents,
 	// Where every query that they could touch through a block of keys sees them anyway.
 	NotFinite: opdef.Both(causal, func(in map[string][]core.Tensor) {
@@ -44,7 +44,7 @@ var Op = &opdef.Op{Name: core.Attention,
 	Large: []opdef.Large{
 		{Tokens: 1100, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 8, 2, 1 }},
 		{Tokens: 130, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 194, 2, 1 }},
-		{Tokens: 198, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 6, 3 }},
+		{Tokens: 198, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 6, 2 }},
 	},
 	Terms: attentionTerms,
 	Stack: func(core.Facts) *opdef.Stack { return &opdef.Stack{Next: map[string]string{"y": "q"}} },
@@ -197,7 +197,7 @@ func attentionAxes() []opdef.Axis {
 			u.Facts.Heads, u.Facts.KVHeads, u.Edit = n, 1, causal
 		}},
 		{Name: "kv_heads", Rests: opdef.SomeRests, Large: []int{66, 64, 130}, Set: func(u *opdef.Use, n int) {
-			u.Facts.Heads, u.Facts.KVHeads, u.Edit = 2*n, n, causal
+			u.Facts.Heads, u.Facts.KVHeads, u.Edit = (2+n%2)*n, n, causal
 		}},
 		{Name: "window", Rests: opdef.EveryRest, Large: []int{257, 300, 514, 1026}, Set: func(u *opdef.Use, n int) {
 			one(u)

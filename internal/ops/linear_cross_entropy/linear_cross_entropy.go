@@ -129,6 +129,10 @@ func lossExtremes(f core.Facts, add opdef.Adder) {
 	add("the last token only", 29, labelled(func(t int) int { return t - 28 }))
 	add("the same label", 300, labelled(func(int) int { return f.Vocab / 2 }))
 	add("first and last label", 29, labelled(func(t int) int { return t % 2 * (f.Vocab - 1) }))
+	const halves, vocab = 13, 1<<13 + 6
+	add("labels at the ends of blocks", 4*halves, labelled(func(t int) int { // of a power of two, and of equal parts
+		return []int{1 << (t / 4), vocab >> (t / 4)}[t%4/2] - t%2
+	}), func(f *core.Facts) { f.Dim, f.Vocab = 2, vocab })
 	add("no loss where there is no label", 29, opdef.Both(labelled(func(t int) int { return t%3 - 1 }),
 		opdef.EachThird(math.NaN(), "x")))
 	add("no loss where there is no label", 29, opdef.Both(labelled(func(t int) int { return t%3 - 1 }),

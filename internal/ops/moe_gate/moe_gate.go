@@ -74,7 +74,7 @@ func gateKinds() []core.Facts {
 func gateVariants() []core.Facts {
 	var all []core.Facts
 	for i, s := range [][4]int{{1, 1, 1, 1}, {3, 1, 1, 1}, {8, 2, 1, 1}, {5, 5, 1, 1}, {33, 4, 1, 1},
-		{8, 2, 4, 2}, {8, 3, 2, 1}, {8, 3, 4, 1}, {60, 6, 6, 3}, {8, 2, 4, 4}} {
+		{8, 2, 4, 2}, {8, 3, 2, 1}, {8, 3, 4, 1}, {60, 6, 6, 3}, {8, 2, 4, 4}, {64, 8, 1, 1}, {256, 8, 8, 4}} {
 		f := core.Facts{Experts: s[0], TopK: s[1], Groups: s[2], TopGroups: s[3], Normalize: i%2 == 0, Scale: 1}
 		sigmoid, other := f, f
 		f.Scoring = core.ScoringSoftmax

@@ -27,7 +27,7 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 		{HeadDim: 7, Heads: 3, KVHeads: 1, BlockSize: 3, Scale: 0.4},
 		{HeadDim: 16, Heads: 4, KVHeads: 2, BlockSize: 16, Scale: 0.25, Window: 13},
 		{HeadDim: 33, Heads: 2, KVHeads: 2, BlockSize: 5, Scale: 0.17, Window: 1},
-		{HeadDim: 64, Heads: 6, KVHeads: 3, BlockSize: 16, Scale: 0.125},
+		{HeadDim: 64, Heads: 6, KVHeads: 2, BlockSize: 16, Scale: 0.125},
 		{HeadDim: 128, Heads: 4, KVHeads: 1, BlockSize: 32, Scale: 0.088}},
 	Positions: 11,
 	Settle:    settle,
@@ -58,7 +58,11 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 	Extremes: extremes,
 	Axes:     axes(),
 	Large: []opdef.Large{
-		{Tokens: 66, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads, f.BlockSize = 70, 6, 3, 66 }},
+		{Tokens: 66, Change: func(f *core.Facts) {
+			if f.HeadDim, f.Heads, f.KVHeads, f.BlockSize = 70, 6, 2, 66; f.Window > 0 {
+				f.Window = 130
+			}
+		}},
 	},
 	Terms:  terms,
 	Verify: func(u *opdef.Use) { u.Tokens, u.Positions = 12, 11 },

@@ -103,8 +103,8 @@ func axes() []opdef.Axis {
 		}},
 		{Name: "tokens of a prompt", Rests: opdef.SomeRests, Large: []int{130, 66, 300}, Set: func(u *opdef.Use, n int) {
 			one(u)
-			u.Tokens, u.Positions = n, n/u.Facts.BlockSize+3
-			u.Edit = sequences(func(_, T int) (int, int) { return T, T + 5 })
+			u.Tokens, u.Positions = n, 2*n/u.Facts.BlockSize+3
+			u.Edit = sequences(func(_, T int) (int, int) { return T, 2*T + 5 })
 		}},
 		{Name: "tokens of a sequence", Rests: opdef.EveryRest, Step: 31, Large: []int{1030, 514, 2050, 4102},
 			Set: func(u *opdef.Use, n int) {
@@ -117,7 +117,7 @@ func axes() []opdef.Axis {
 			u.Facts.Heads, u.Facts.KVHeads = n, 1
 		}},
 		{Name: "kv_heads", Rests: opdef.SomeRests, Large: []int{66, 64}, Set: func(u *opdef.Use, n int) {
-			u.Facts.Heads, u.Facts.KVHeads = 2*n, n
+			u.Facts.Heads, u.Facts.KVHeads = (2+n%2)*n, n
 		}},
 		{Name: "block_size", Rests: opdef.EveryRest, Large: []int{258, 256, 1024}, Set: func(u *opdef.Use, n int) {
 			one(u)
