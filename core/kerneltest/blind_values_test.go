@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -75,6 +76,17 @@ func half(output string) func(runFunc, *core.Call) error {
 	})
 }
 
+// saturated makes of infinities the largest numbers of float16.
+func saturated(output string) func(runFunc, *core.Call) error {
+	return after(output, func(c *core.Call, v []float32) {
+		for i := range v {
+			if c.Facts.DType == core.Float16 {
+				v[i] = max(-65504, min(v[i], 65504))
+			}
+		}
+	})
+}
+
 // severalGroupsOfThree spoils calls of more than one head of k, each of three heads of q.
 var severalGroupsOfThree = where(func(c *core.Call) bool { return group(c) == 3 && c.Facts.KVHeads > 1 })
 
@@ -129,13 +141,7 @@ var blindValues = []blind{
 			v[i] = max(-1e9, min(v[i], 1e9))
 		}
 	})},
-	{"saturates in half precision", "past the largest number", core.SwiGLU, after("y", func(c *core.Call, v []float32) {
-		for i := range v {
-			if c.Facts.DType == core.Float16 {
-				v[i] = max(-65504, min(v[i], 65504))
-			}
-		}
-	})},
+	{"saturates in half precision", "past the largest number", core.SwiGLU, saturated("y")},
 	{"sin taken from cos", "rotations that scale", core.RoPE, withInput("sin", func(c *core.Call, v []float32) {
 		for i, x := range c.Input("cos").Float32s() {
 			v[i] = float32(math.Copysign(math.Sqrt(max(0, 1-float64(x)*float64(x))), float64(v[i])))
@@ -197,6 +203,31 @@ var blindValues = []blind{
 		where(func(c *core.Call) bool {
 			return vocab(c) > 1024 && slices.Contains(c.Input("labels").Int32s(), int32(vocab(c)/2-1))
 		})},
+	{"products that saturate in half precision", "past the largest number", core.Linear, saturated("y")},
+	{"sums that saturate in half precision", "past the largest number", core.AddRMSNorm, saturated("h")},
+	{"gradients that saturate in half precision", "past the largest number", core.LinearCrossEntropy, saturated("dx")},
+	{"no NaN in a weight", "nan and inf in weights", core.Linear, changed("weight", func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if x != x {
+				v[i] = 0
+			}
+		}
+	})},
+	{"the map of NF4 taken for whole numbers", "random", core.Linear, func(run runFunc, c *core.Call) error {
+		if c.Facts.WeightDType != core.NF4 {
+			return run(c)
+		}
+		return withInput("weight_scale", func(_ *core.Call, v []float32) {
+			for i := range 1 << 8 {
+				v[i] = float32(int8(i))
+			}
+		})(run, c)
+	}},
+	{"what lies behind an input, times 0", "random", core.RMSNorm, after("y", func(c *core.Call, v []float32) {
+		if x := c.Input("x"); x.DType == core.Float32 {
+			v[len(v)-1] += 0 * *(*float32)(unsafe.Pointer(beside(x, len(x.Data))))
+		}
+	})},
 	{"bfloat16 truncated", "random", core.Linear, cutOff("y")},
 	{"gradients in bfloat16 truncated", "random", core.QKV, cutOff("dx")},
 	{"negative weights of experts", "weights of any size",

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"math"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -26,11 +27,45 @@ func Extremes(op core.Op) []Case {
 					}
 				}))
 			}
+			activations, weights := inputsOf(op, f)
 			o.Everywhere(d, upstream(op, f), add)
+			if d == core.Float16 {
+				add("past the largest number", 11, opdef.Both(beyond(0, activations...), beyond(1, upstream(op, f)...)))
+			}
+			if len(weights) > 0 {
+				add("nan and inf in weights", 9, opdef.NotFinite(weights...))
+			}
 			o.Extremes(f, add)
 		}
 	}
 	return cases
+}
+
+// beyond makes every third token, from one on, so large that products of it are beyond float16.
+func beyond(from int, names ...string) opdef.Edit {
+	return opdef.Each(func(t, _ int, v float64) float64 {
+		if t%3 == from {
+			return math.Copysign(5e4, v)
+		}
+		return v
+	}, names...)
+}
+
+// inputsOf are the activations that the forward pass starts from, and the weights of floating point.
+func inputsOf(op core.Op, f core.Facts) (activations, weights []string) {
+	forward, _ := core.NewSignature(op, core.Forward, f)
+	for _, a := range forward.In {
+		switch {
+		case a.DType == f.DType && a.Shape[0] == core.DimT:
+			activations = append(activations, a.Name)
+		case a.DType == f.WeightDType && a.DType != core.Int8 && a.DType != core.NF4 && a.Shape[0] > 0:
+			weights = append(weights, a.Name)
+		}
+	}
+	if op == core.Attention { // a softmax multiplies the rounding of scores by their size
+		activations = nil
+	}
+	return activations, weights
 }
 
 // upstream are the gradients that the backward pass starts from.

@@ -9,7 +9,7 @@ import (
 
 const (
 	guardBytes = 128
-	guardByte  = 0xc3
+	guardByte  = 0xff // NaN in every type of floating point, which is seen even if it is multiplied by 0
 	alignment  = 64
 )
 

@@ -18,13 +18,18 @@ func WidenNF4[F Float](weight, codes, scale []F) {
 	}
 }
 
-// FillNF4Scale makes of v what absmax of weights of so many terms are made of.
+// FillNF4Scale makes of v what absmax of weights of so many terms are made of. Of an odd number the map is none that
+// whole numbers are, as in checkpoints that others made.
 func FillNF4Scale(terms int, v []float32) {
 	mean := 2 / float32(math.Sqrt(float64(max(terms, 1))))
 	for i := range v {
 		switch {
 		case i < 1<<8:
-			v[i] = float32(int8(i))
+			n := float32(int8(i))
+			if terms%2 == 1 {
+				n = n * float32(math.Abs(float64(n))) / (1 << 7)
+			}
+			v[i] = n
 		case i == 1<<8:
 			v[i] = mean
 		default:

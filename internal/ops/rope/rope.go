@@ -188,10 +188,6 @@ func ropeExtremes(f core.Facts, add opdef.Adder) {
 		opdef.Each(func(_, _ int, _ float64) float64 { return 0 }, "sin")))
 	add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(d, 1, "q", "k"))
 	add("smallest numbers", 9, opdef.Each(opdef.Tiny(d), "q", "k", "dq_out", "dk_out"))
-	if d == core.Float16 {
-		add("past the largest number", 9, opdef.Both(opdef.Scaled("cos", 4),
-			opdef.Each(func(_, _ int, v float64) float64 { return math.Copysign(4e4, v) }, "q", "k")))
-	}
 }
 
 func ropeTerms(in *opdef.Inputs, output string) []float64 {

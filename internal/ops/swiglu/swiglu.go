@@ -125,11 +125,6 @@ func swigluExtremes(f core.Facts, add opdef.Adder) {
 	add("far out on the curve", len(at), opdef.Both(opdef.Each(around, "gate"), halfOf("gate_up", 0, around)))
 	add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(d, 2, "gate", "up", "gate_up"))
 	add("smallest numbers", 9, opdef.Both(opdef.Each(opdef.Tiny(d), "up"), halfOf("gate_up", 1, opdef.Tiny(d))))
-	if d == core.Float16 {
-		add("past the largest number", 9, opdef.Each(func(_, _ int, v float64) float64 {
-			return math.Copysign(1000, v)
-		}, "gate", "up", "gate_up"))
-	}
 }
 
 // swigluTerms: dgate vanishes near -1.28, where the two terms of silu's derivative cancel.
