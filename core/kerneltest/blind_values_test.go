@@ -65,6 +65,23 @@ func cutOff(output string) func(runFunc, *core.Call) error {
 	}
 }
 
+// roundedTwice moves every fourth of an output's numbers in bfloat16 to a neighbour, to either side as often, as those
+// are that were rounded to that on their way.
+func roundedTwice(output string) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		if c.Facts.DType != core.BFloat16 {
+			return run(c)
+		}
+		return after(output, func(_ *core.Call, v []float32) {
+			for i := 0; i < len(v); i += 4 {
+				if bits := math.Float32bits(v[i]); v[i] != 0 && v[i] == v[i] {
+					v[i] = math.Float32frombits(bits + uint32(i/4%2*2-1)<<16)
+				}
+			}
+		})(run, c)
+	}
+}
+
 // half rounds a float32 output to bfloat16.
 func half(output string) func(runFunc, *core.Call) error {
 	return after(output, func(c *core.Call, v []float32) {
@@ -228,6 +245,8 @@ var blindValues = []blind{
 			v[len(v)-1] += 0 * *(*float32)(unsafe.Pointer(beside(x, len(x.Data))))
 		}
 	})},
+	{"partial sums in bfloat16", "random", core.Linear, roundedTwice("y")},
+	{"gradients rounded twice in bfloat16", "random", core.Attention, roundedTwice("dk")},
 	{"bfloat16 truncated", "random", core.Linear, cutOff("y")},
 	{"gradients in bfloat16 truncated", "random", core.QKV, cutOff("dx")},
 	{"negative weights of experts", "weights of any size",

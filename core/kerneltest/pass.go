@@ -139,9 +139,11 @@ func (e expected) compare(i int, got core.Tensor) (share float64, err error) {
 		return share, err
 	}
 	if want.DType == core.Float32 {
-		err = compareDigits(got, single)
-	} else if a.Name == "y" && f.Cast != "" {
-		err = compareRounding(got, want)
+		err = compareDigits(got, want, single)
+	} else if want.DType == f.DType {
+		if err = compareRounding(got, want, single, rows, nil); err != nil {
+			err = compareRounding(got, want, single, rows, e.in.terms(e.want.Pass, a.Name))
+		}
 	}
 	if err == nil && e.in.Kind == "random" && e.in.Tokens == 70 {
 		err = truncates(f, got, want)
