@@ -122,10 +122,11 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/clock internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
-	{"trainer/crosscheck", "core internal/clock internal/simd", "core/kerneltest core/reference plugins/linked"},
+	{"trainer/crosscheck", "core internal/amount internal/clock internal/simd",
+		"core/kerneltest core/reference plugins/linked"},
 	{"trainer/lora", "gonum.org/v1/gonum core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
 		"trainer/autograd trainer/data trainer/models"},
-	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
+	{"trainer/models", "core internal/os/plainfile internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
 		"trainer/measure trainer/nn trainer/models/...", "core/reference plugins/npu_fused_linear/gateup trainer/optim"},
 	{"trainer/models/...",
 		"core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn " +

@@ -39,9 +39,10 @@ var differs = map[string]string{
 	"fp16": inFloat32, "pure_bf16": inFloat32,
 	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels,
 	"use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
-	"pissa_iter":       "weights are taken apart until another iteration changes nothing",
-	"pissa_convert":    "the adapter is always saved for the weights as the model's files have them",
-	"deepspeed":        "mpirun or srun starts several processes or machines; --shard-optimizer shares what the optimizer remembers among them",
+	"pissa_iter":    "weights are taken apart until another iteration changes nothing",
+	"pissa_convert": "the adapter is always saved for the weights as the model's files have them",
+	"deepspeed": "mpirun or srun starts several processes or machines; --shard-optimizer shares what the optimizer " +
+		"remembers among them",
 	"ignore_data_skip": "a run that is resumed goes on with the rows that it has not seen",
 	"use_swanlab":      ownReports,
 }
