@@ -79,9 +79,14 @@ func NewQuantisation(scaling core.Scaling, dynamic, ignore []string) Quantisatio
 func quantisationOf(config []byte) (*Quantisation, error) {
 	var c struct {
 		Quantisation json.RawMessage `json:"quantization_config"`
+		Old          json.RawMessage `json:"compression_config"`
 	}
 	if err := hf.Decode(config, &c); err != nil {
 		return nil, err
+	}
+	if len(c.Old) > 0 && string(c.Old) != "null" {
+		return nil, errors.New("config.json: compression_config is what old versions of compressed-tensors called " +
+			"quantization_config: give it that name")
 	}
 	if len(c.Quantisation) == 0 || string(c.Quantisation) == "null" {
 		return nil, nil

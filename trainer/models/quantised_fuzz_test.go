@@ -78,4 +78,8 @@ func TestBadQuantisationIsNamed(t *testing.T) {
 			t.Errorf("%s in place of %s: error %v, want %q in it", c.to, c.from, err, c.want)
 		}
 	}
+	_, err := quantisationOf([]byte(`{"compression_config": ` + whole(t, core.DynamicScaling) + `}`))
+	if err == nil || !strings.Contains(err.Error(), "compression_config") {
+		t.Errorf("the old name: error %v", err)
+	}
 }
