@@ -3,6 +3,8 @@ package lora
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,17 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		if _, _, err := parse(b); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s = %s: error %v, want %q", tt.field, tt.value, err, tt.want)
 		}
+	}
+}
+
+// TestWeightsInAnotherFormatAreSaidToBeThat, as older programs save an adapter beside the same adapter_config.json.
+func TestWeightsInAnotherFormatAreSaidToBeThat(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ConfigFile), []byte(peft), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readConfig(dir); err == nil || !strings.Contains(err.Error(), "adapter_model.bin") {
+		t.Errorf("error %v", err)
 	}
 }
 
