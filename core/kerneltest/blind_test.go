@@ -201,7 +201,7 @@ var blindSizes = []blind{
 	{"top_k over 8 in the experts", "sizes of top_k", core.MoEExperts, more(topK, 8)},
 	{"200 experts", "large experts", core.MoEExperts, more(numExperts, 199)},
 	{"expert ids of 8 bits", "large experts", core.MoEExperts, masked("expert_ids", 0xff)},
-	{"200 experts to choose of", "large experts", core.MoEGate, more(numExperts, 199)},
+	{"more than 256 experts to choose of", "large experts", core.MoEGate, more(numExperts, 256)},
 	{"capacity of 100", "sizes of rows of an expert", core.MoEExperts, more(capacity, 99)},
 	{"capacity of 1,024", "large rows of an expert", core.MoEExperts, more(capacity, 1024)},
 	{"vocabulary over 1,024", "large vocab", core.LinearCrossEntropy, more(vocab, 1024)},

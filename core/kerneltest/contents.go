@@ -174,9 +174,6 @@ func (t *trial) contents(ctx context.Context) error {
 // in turn with three versions of the data, each time under other numbers, and all of them again. What it keeps of them
 // stays in the process with one thread, if there is one, whose memory nobody measures.
 func (t *trial) manyContents(ctx context.Context) error {
-	if firstWeight(t.of.Op, t.of.Facts) == "" {
-		return skipf("%s has no weights", t.of.Op)
-	}
 	c := t.of
 	other, middle := c, c
 	other.Seed, middle.Edit = c.Seed+1, negateMiddle

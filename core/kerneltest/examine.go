@@ -246,7 +246,7 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 	leftBehind := func(t *trial, _ context.Context) error { return t.leftBehind(left) }
 	huge := func(t *trial, ctx context.Context) error { return t.huge(ctx, hugeElems) }
 	anyOrder := fmt.Sprintf("%d calls in any order", anyOrderCalls(o))
-	return []step{
+	all := []step{
 		trialOf(k, core.Facts{DType: f.DType}, o, anyOrder, 0, (*trial).anyOrder),
 		trialOf(k, half(k, f), o, "over 2^31 elements", 2*hugeEdge, huge),
 		trialOf(k, f, o, fmt.Sprintf("memory over %d calls", o.Calls), growthTokens, growth),
@@ -254,8 +254,11 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "at rest after calls", 512, (*trial).atRest),
 		trialOf(k, f, o, "one thread is one", 512, (*trial).keepsToOneThread),
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
-		trialOf(k, lasting(k, smallest(k, f)), o, manyKind, kindTokens, (*trial).manyContents),
 	}
+	if of := lasting(k, smallest(k, f)); firstWeight(k.Info().Op, of) != "" {
+		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents))
+	}
+	return all
 }
 
 func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int,
