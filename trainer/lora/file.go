@@ -242,8 +242,8 @@ func readConfig(dir string) (Config, string, error) {
 		return Config{}, "", fmt.Errorf("%s: %w", ConfigFile, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, WeightsFile)); errors.Is(err, fs.ErrNotExist) {
-		return Config{}, "", fmt.Errorf("it has no %s; weights in another format, such as adapter_model.bin, must be saved as "+
-			"safetensors first", WeightsFile)
+		return Config{}, "", fmt.Errorf("it has no %s; weights in another format, such as adapter_model.bin, must be "+
+			"saved as safetensors first", WeightsFile)
 	}
 	if c.Targets == nil {
 		c.Targets, err = adapted(dir)
