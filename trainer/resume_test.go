@@ -15,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/golden"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -22,7 +23,6 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
-	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/preference"
 )
@@ -72,48 +72,6 @@ func adapted(t *testing.T, j *trainer.Job, dir string, c lora.Config) {
 		t.Fatal(err)
 	}
 	j.Config.Model, j.Config.LoRA = dir, c
-}
-
-// eightBits writes the model of a folder as bitsandbytes saves one whose attention is in 8 bits.
-func eightBits(t *testing.T, dir string) string {
-	t.Helper()
-	set, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
-	var tensors []checkpoint.Named
-	for _, name := range set.Names() {
-		w, err := set.Tensor(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if layer, is := strings.CutSuffix(name, "_proj.weight"); is && strings.Contains(name, ".self_attn.") {
-			var scale core.Tensor
-			w, scale = nn.Quantise(w)
-			of127 := core.NewTensor(core.Float32, w.Shape[0])
-			for i, s := range scale.Float32s() {
-				of127.Float32s()[i] = 127 * s
-			}
-			tensors = append(tensors, checkpoint.Named{Name: layer + "_proj.SCB", Tensor: of127},
-				checkpoint.Named{Name: layer + "_proj.weight_format", Tensor: core.NewTensor(core.Int8, 1), Unsigned: true})
-		}
-		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: w})
-	}
-	config, err := models.ReadConfig(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := t.TempDir()
-	config = []byte(strings.Replace(string(config), "{",
-		`{"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true},`, 1))
-	if err := os.WriteFile(filepath.Join(out, "config.json"), config, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkpoint.Write(filepath.Join(out, checkpoint.SingleFile), tensors, nil); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // wider makes the model of a job one with matrices of 4096 elements and more, and gives it an optimizer.
@@ -208,7 +166,7 @@ func dies(t *testing.T, j *trainer.Job, step int) {
 // next, and resumes it with another number of threads.
 func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 	dir, base, reg, mem := t.TempDir(), tinyFolder(t), plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
-	eight := eightBits(t, base)
+	eight := golden.EightBits(t, base)
 	modes := map[string]func(*trainer.Job){
 		"float32":                func(*trainer.Job) {},
 		"bfloat16":               func(j *trainer.Job) { halves(t, j, filepath.Join(dir, "half")) },

@@ -196,6 +196,28 @@ func (v value) Set(text string) error { return v.set(text) }
 // Type implements pflag.Value.
 func (v value) Type() string { return v.kind }
 
+// zeroable is the flag of a number whose zero value stands for its default, so that 0 itself is stored as -1.
+func zeroable[N int64 | float64](kind string, n *N, parse func(text string) (N, error)) value {
+	return value{kind, func() string {
+		switch {
+		case *n < 0:
+			return "0"
+		case *n == 0:
+			return ""
+		}
+		return fmt.Sprint(*n)
+	}, func(text string) error {
+		x, err := parse(text)
+		if err != nil {
+			return err
+		}
+		if *n = x; x == 0 {
+			*n = -1
+		}
+		return nil
+	}}
+}
+
 // valuesOf returns all values of a flag, of which some have several.
 func valuesOf(f *pflag.Flag) []string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -17,26 +17,13 @@ func addOptim(f *pflag.FlagSet, c *trainer.Config) {
 		return err
 	}}, "optim", "the `OPTIMIZER`, or transformers' name for it: "+
 		strings.Join(optim.Kinds(), ", "))
-	m := &c.Optimizer.Momentum // as trainer.Optimizer has it
-	f.Var(value{"decay", func() string {
-		switch {
-		case *m < 0:
-			return "0"
-		case *m == 0:
-			return ""
-		}
-		return strconv.FormatFloat(*m, 'g', -1, 64)
-	}, func(text string) error {
+	f.Var(zeroable("decay", &c.Optimizer.Momentum, func(text string) (float64, error) {
 		x, err := strconv.ParseFloat(text, 64)
-		switch {
-		case err != nil || !(x >= 0 && x < 1):
-			return strconv.ErrRange
-		case x == 0:
-			x = -1
+		if err != nil || !(x >= 0 && x < 1) {
+			return 0, strconv.ErrRange
 		}
-		*m = x
-		return nil
-	}}, "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
+		return x, nil
+	}), "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
 		"and muon, 0.95")
 	f.StringVar(&c.Optimizer.Weights, "weights", trainer.F32, "`TYPE` in which the weights are stored while they are "+
 		"trained: float32, or bf16 for matrices in bfloat16 alone, rounded at random after each update, and saved so")

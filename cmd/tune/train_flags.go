@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -79,25 +78,14 @@ func addThreads(f *pflag.FlagSet, threads *int) {
 }
 
 func addMaxKept(f *pflag.FlagSet, c *trainer.Config) {
-	k := &c.MaxKept // as trainer.Config has it
-	f.Var(value{"size", func() string {
-		switch {
-		case *k < 0:
-			return "0"
-		case *k == 0:
-			return ""
-		}
-		return strconv.FormatInt(*k, 10)
-	}, func(text string) error {
+	f.Var(zeroable("size", &c.MaxKept, func(text string) (int64, error) {
 		if text == "0" {
-			*k = -1
-			return nil
+			return 0, nil
 		}
 		var b byteSize
 		err := b.Set(text)
-		*k = b.bytes
-		return err
-	}}, "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
+		return b.bytes, err
+	}), "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
 		"their products, which spares time and changes no bit: a `SIZE` such as 1GiB, 0 for none; by default half of what "+
 		"the run leaves free")
 }

@@ -10,14 +10,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/golden"
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
-	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // adapters differ in rank, scale and targets; texts of "" have none.
@@ -72,47 +71,6 @@ func saveAdapters(t *testing.T, dir string) map[string]string {
 	return folders
 }
 
-// inEightBits writes the model of a folder as bitsandbytes would save it in 8 bits.
-func inEightBits(t *testing.T, dir string) string {
-	t.Helper()
-	set, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
-	var tensors []checkpoint.Named
-	for _, name := range set.Names() {
-		w, err := set.Tensor(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if layer, is := strings.CutSuffix(name, "_proj.weight"); is {
-			var scale core.Tensor
-			w, scale = nn.Quantise(w)
-			of127 := core.NewTensor(core.Float32, w.Shape[0])
-			for i, s := range scale.Float32s() {
-				of127.Float32s()[i] = 127 * s
-			}
-			tensors = append(tensors, checkpoint.Named{Name: layer + "_proj.SCB", Tensor: of127})
-		}
-		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: w})
-	}
-	out := t.TempDir()
-	config, err := models.ReadConfig(dir)
-	if err == nil {
-		config = []byte(strings.Replace(string(config), "{",
-			`{"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true},`, 1))
-		err = os.WriteFile(filepath.Join(out, "config.json"), config, 0o644)
-	}
-	if err == nil {
-		err = checkpoint.Write(filepath.Join(out, checkpoint.SingleFile), tensors, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // besideAll is a model with all adapters beside it.
 func besideAll(t *testing.T, dir string, folders map[string]string) *models.Model {
 	t.Helper()
@@ -134,7 +92,7 @@ func TestTextsOfSeveralAdaptersHaveTheirOwnBits(t *testing.T) {
 	}
 	story := testdata.Shared(t, "data", "models", "stories15M")
 	tok := loadTokenizer(t, story)
-	for _, dir := range append(dirs, story, inEightBits(t, dirs[0])) {
+	for _, dir := range append(dirs, story, golden.EightBits(t, dirs[0])) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			folders := saveAdapters(t, dir)
 			m := besideAll(t, dir, folders)
