@@ -234,9 +234,10 @@ func TestLlamaCppComputesEveryFamily(t *testing.T) {
 			"moe_num_shared_experts": 0, "tie_word_embeddings": true}, 24},
 		{"ernie4_5_moe, yarn", "ernie4_5_moe", rope("yarn", map[string]any{"original_max_position_embeddings": 16}), 24},
 		{"ernie4_5_moe, linear", "ernie4_5_moe", rope("linear", nil), 24},
-		{"gpt_oss", "gpt_oss", map[string]any{"swiglu_limit": 7, "rope_scaling": nil}, 24},
-		{"gpt_oss, clamped", "gpt_oss", map[string]any{"rope_scaling": nil, "initializer_range": 0.8, "swiglu_limit": 7},
-			24},
+		{"gpt_oss", "gpt_oss", map[string]any{"swiglu_limit": 7,
+			"rope_scaling": map[string]any{"rope_type": "default"}}, 24},
+		{"gpt_oss, clamped", "gpt_oss", map[string]any{"initializer_range": 0.8, "swiglu_limit": 7,
+			"rope_scaling": map[string]any{"rope_type": "default"}}, 24},
 		{"gpt_oss, windows of its own", "gpt_oss", map[string]any{"swiglu_limit": 7, "num_hidden_layers": 3,
 			"layer_types": []string{"full_attention", "sliding_attention", "sliding_attention"}, "rope_scaling": map[string]any{
 				"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16}}, 24},

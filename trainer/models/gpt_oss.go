@@ -15,7 +15,7 @@ func init() {
 		defaults: func() familyConfig {
 			return &gptOSS{Config: hf.Config{NumKeyValueHeads: 8, HeadDim: 64, MaxPositionEmbeddings: 131072, RMSNormEps: new(1e-5),
 				DefaultTheta: 150000, SlidingWindow: new(128), AttentionBias: true},
-				NumLocalExperts: 128, NumExpertsPerTok: 4, SwiGLULimit: 7}
+				NumLocalExperts: 128, NumExpertsPerTok: 4, SwiGLULimit: 7, SwiGLUAlpha: 1.702}
 		}})
 }
 
@@ -26,6 +26,7 @@ type gptOSS struct {
 	NumExpertsPerTok   int     `json:"num_experts_per_tok"`
 	ExpertsPerToken    int     `json:"experts_per_token"` // an older name, without effect
 	SwiGLULimit        float64 `json:"swiglu_limit"`
+	SwiGLUAlpha        float64 `json:"swiglu_alpha"`
 	OutputRouterLogits bool    `json:"output_router_logits"`
 }
 
@@ -55,6 +56,12 @@ func (c *gptOSS) check() error {
 	switch {
 	case !(c.SwiGLULimit > 0) || c.SwiGLULimit > 1e6:
 		return fmt.Errorf("config.json: swiglu_limit is %g, must be positive, and at most 1e6", c.SwiGLULimit)
+	case c.SwiGLUAlpha != 1.702:
+		return fmt.Errorf("config.json: swiglu_alpha %g is not supported; supported: 1.702", c.SwiGLUAlpha)
+	case c.RopeType() == "":
+		return fmt.Errorf(`config.json: rope_scaling has no rope_type, and what model_type %s then has differs between versions of `+
+			`transformers: {"rope_type": "default"} is none, and that of the published models is {"rope_type": "yarn", "factor": 32, `+
+			`"beta_fast": 32, "beta_slow": 1, "truncate": false, "original_max_position_embeddings": 4096}`, c.ModelType)
 	case c.OutputRouterLogits:
 		return fmt.Errorf("config.json: output_router_logits is not supported by model_type %s", c.ModelType)
 	}
