@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/plugins/linked"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -173,6 +174,37 @@ func TestFamiliesWithoutRecordings(t *testing.T) {
 		for _, c := range checks {
 			t.Run(name+"/"+c.name, func(t *testing.T) { c.run(t, s) })
 		}
+	}
+}
+
+// TestEveryFamilyIsComparedWithAnother: with outputs of published code, or with an oracle, which the page then says.
+func TestEveryFamilyIsComparedWithAnother(t *testing.T) {
+	recorded := map[string]bool{}
+	for _, dir := range cases(t) {
+		text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c struct {
+			ModelType string `json:"model_type"`
+		}
+		if err := json.Unmarshal(text, &c); err != nil {
+			t.Fatal(err)
+		}
+		recorded[c.ModelType] = true
+	}
+	for _, f := range models.Families() {
+		if _, ok := oracles[f.Type]; !ok && !recorded[f.Type] {
+			t.Errorf("%s is compared with nobody's code: add a folder of reference models, or an oracle to oracles", f.Type)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(testdata.Root(t), "docs", "models.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "no recordings of the published code here for " + strings.Join(slices.Sorted(maps.Keys(oracles)), ", ") + ":"
+	if !strings.Contains(strings.Join(strings.Fields(string(page)), " "), list) {
+		t.Errorf("docs/models.md does not say that there are %s", list)
 	}
 }
 

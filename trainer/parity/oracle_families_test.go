@@ -13,7 +13,8 @@ var oracles = map[string]likeness{
 		embed: one, residual: one, logits: asTheyAre, attend: olmo2Attention, feed: denseSiLU},
 	"granite": {norms: llamaNorms, eps: 1e-6, embed: field("embedding_multiplier"),
 		residual: field("residual_multiplier"), logits: graniteLogits, attend: graniteAttention, feed: denseSiLU},
-	"mixtral":      llamaLike(1e-5, mistralAttention, mixtralExperts),
+	"mistral":      llamaLike(1e-6, mistralAttention(1e4), denseSiLU),
+	"mixtral":      llamaLike(1e-5, mistralAttention(1e6), mixtralExperts),
 	"gemma2":       gemmaLike(gemma2Attention),
 	"gemma3_text":  gemmaLike(gemma3Attention),
 	"gpt_oss":      llamaLike(1e-5, gptOSSAttention, gptOSSExperts),
@@ -108,10 +109,12 @@ func graniteLogits(o *oracle, v []float64) {
 	}
 }
 
-func mistralAttention(o *oracle, layer int, x [][]float64) [][]float64 {
-	s := o.usual()
-	s.window = o.count("sliding_window", 0)
-	return projected(o, layer, x, s, o.halves(1e6))
+func mistralAttention(base float64) func(*oracle, int, [][]float64) [][]float64 {
+	return func(o *oracle, layer int, x [][]float64) [][]float64 {
+		s := o.usual()
+		s.window = o.count("sliding_window", 0)
+		return projected(o, layer, x, s, o.halves(base))
+	}
 }
 
 // mixtralExperts takes the softmax of the chosen alone.
