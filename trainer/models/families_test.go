@@ -124,6 +124,22 @@ func TestWindowsAreThoseOfTheFamily(t *testing.T) {
 	}
 }
 
+// TestNullIsNotTheDefault: a field of null is None in transformers, which takes as many keys as queries then, and what has
+// to be switched on is off.
+func TestNullIsNotTheDefault(t *testing.T) {
+	null := func(name string) func(map[string]any) { return func(c map[string]any) { c[name] = nil } }
+	d, err := models.Describe(family("mistral", null("num_key_value_heads")))
+	if err != nil || d.Attention.KVHeads != 4 {
+		t.Errorf("%d heads of keys, %v, want 4, not mistral's 8", d.Attention.KVHeads, err)
+	}
+	if d, err = models.Describe(family("gemma2", null("tie_word_embeddings"))); err != nil || d.Tied {
+		t.Errorf("the head of gemma2 is tied: %v, %v", d.Tied, err)
+	}
+	if d, err = models.Describe(family("ernie4_5", null("head_dim"), with("hidden_size", 16))); err != nil || d.Attention.HeadDim != 4 {
+		t.Errorf("heads of %d, %v, want 4, not 128", d.Attention.HeadDim, err)
+	}
+}
+
 // withBias gives the experts' correction a value to be found again.
 func withBias(t *testing.T, m *models.Model) *nn.Param {
 	t.Helper()

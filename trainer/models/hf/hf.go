@@ -6,7 +6,10 @@ package hf
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -66,12 +69,23 @@ func configError(format string, args ...any) error {
 	return fmt.Errorf("config.json: "+format, args...)
 }
 
-// Decode reads JSON into a configuration; errors name the field and where it is.
+// Decode reads JSON into a configuration; errors name the field and where it is. A field that is null becomes zero, as
+// None is in Python, and does not stay what it was, which is the default of a file that leaves it out.
 func Decode(data []byte, into any) error {
-	if err := plainjson.Unmarshal(data, into); err != nil {
+	var fields, zeros map[string]json.RawMessage
+	err := plainjson.Unmarshal(data, into)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	zero, err2 := json.Marshal(reflect.New(reflect.TypeOf(into).Elem()).Interface())
+	if err = cmp.Or(err, err2, json.Unmarshal(zero, &zeros)); err != nil {
 		return configError("%w", err)
 	}
-	return nil
+	maps.DeleteFunc(zeros, func(name string, _ json.RawMessage) bool { return string(fields[name]) != "null" })
+	if zero, err = json.Marshal(zeros); err == nil {
+		err = json.Unmarshal(zero, into)
+	}
+	return err
 }
 
 const (
