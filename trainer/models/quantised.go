@@ -111,7 +111,8 @@ func (q *Quantisation) check() error {
 	}
 	switch {
 	case q.Method != compressedTensors:
-		return fail("quant_method is %q, want %q", q.Method, compressedTensors)
+		return fmt.Errorf("config.json: quantization_config: quant_method %q is not supported; supported: %s, and %s as tune quantize "+
+			"writes it: take the model that this one was made from, or convert it to bfloat16", q.Method, bitsandbytes, compressedTensors)
 	case q.Format != intQuantized:
 		return fail("format is %q, want %q", q.Format, intQuantized)
 	case len(q.Groups) == 0:

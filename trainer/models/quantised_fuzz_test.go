@@ -49,7 +49,7 @@ func FuzzQuantisation(f *testing.F) {
 // TestBadQuantisationIsNamed: the file, the field, and what is supported.
 func TestBadQuantisationIsNamed(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"compressed-tensors"`, `"gptq"`, `quant_method is "gptq"`},
+		{`"compressed-tensors"`, `"gptq"`, `quant_method "gptq" is not supported; supported: bitsandbytes, and compressed-tensors`},
 		{`"int-quantized"`, `"pack-quantized"`, `format is "pack-quantized"`},
 		{`"num_bits":8`, `"num_bits":4`, "config_groups.group_0.weights is int of 4 bits"},
 		{`"num_bits":8`, `"num_bits":"8"`, "num_bits"},
