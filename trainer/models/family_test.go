@@ -26,6 +26,9 @@ func TestAFamilyIsOneFileThatSaysWhatItIs(t *testing.T) {
 		if err := strict.Decode(f.defaults()); err != nil {
 			t.Errorf("the sample of %s: %v", f.Type, err)
 		}
+		if _, err := Describe(text); err != nil {
+			t.Errorf("the sample of %s is no model: %v", f.Type, err)
+		}
 	}
 }
 
