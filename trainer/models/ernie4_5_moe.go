@@ -17,7 +17,7 @@ func init() {
 			return &ernie45MoE{Config: hf.Config{NumKeyValueHeads: 4, MaxPositionEmbeddings: 131072, RMSNormEps: new(1e-5),
 				DefaultTheta: 5e5, TieWordEmbeddings: true, PadTokenID: new(0)},
 				MoENumExperts: 64, MoEK: 6, MoEIntermediateSize: 1536, MoENumSharedExperts: 2, MoELayerStartIndex: 1, MoELayerEndIndex: -1,
-				MoELayerInterval: 1, MoENormMin: 1e-12, RouterAuxLossCoef: 0.001}
+				MoELayerInterval: 1, MoENormMin: 1e-12, RouterLoss: hf.RouterLoss{RouterAuxLossCoef: 0.001}}
 		}})
 }
 
@@ -26,6 +26,7 @@ func init() {
 // out, as in transformers.
 type ernie45MoE struct {
 	hf.Config
+	hf.RouterLoss
 	UseBias             bool    `json:"use_bias"`
 	MoENumExperts       int     `json:"moe_num_experts"`
 	MoEK                int     `json:"moe_k"`
@@ -35,8 +36,6 @@ type ernie45MoE struct {
 	MoELayerEndIndex    int     `json:"moe_layer_end_index"` // the last with experts, -1 for the last of all
 	MoELayerInterval    int     `json:"moe_layer_interval"`
 	MoENormMin          float64 `json:"moe_norm_min"`
-	OutputRouterLogits  bool    `json:"output_router_logits"`
-	RouterAuxLossCoef   float64 `json:"router_aux_loss_coef"` // with output_router_logits
 }
 
 func (c *ernie45MoE) decoder() (nn.DecoderConfig, error) {
@@ -57,8 +56,8 @@ func (c *ernie45MoE) decoder() (nn.DecoderConfig, error) {
 			Router: nn.RouterConfig{Experts: c.MoENumExperts, TopK: c.MoEK, Normalize: true, Bias: true,
 				BiasName: path + ".moe_statics.e_score_correction_bias"}})
 	}
-	if c.OutputRouterLogits {
-		d.Balance = c.RouterAuxLossCoef
+	if err == nil {
+		d.Balance, err = c.Balance()
 	}
 	return d, err
 }
@@ -76,8 +75,6 @@ func (c *ernie45MoE) check() error {
 		return fmt.Errorf("config.json: moe_layer_interval is %d, must be positive", c.MoELayerInterval)
 	case c.MoENormMin > 1/float64(hf.MostExperts): // which the sum of the k largest of a softmax is above
 		return fmt.Errorf("config.json: moe_norm_min %g is not supported; supported: at most 1e-4", c.MoENormMin)
-	case !(c.RouterAuxLossCoef >= 0):
-		return fmt.Errorf("config.json: router_aux_loss_coef is %g, must not be negative", c.RouterAuxLossCoef)
 	}
 	return nil
 }

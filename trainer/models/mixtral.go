@@ -14,28 +14,24 @@ func init() {
 		Sample:  `{"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5}`,
 		defaults: func() familyConfig {
 			return &mixtral{Config: hf.Config{NumKeyValueHeads: 8, MaxPositionEmbeddings: 4096 * 32, RMSNormEps: new(1e-5), DefaultTheta: 1e6},
-				NumLocalExperts: 8, NumExpertsPerTok: 2, RouterAuxLossCoef: 0.001}
+				NumLocalExperts: 8, NumExpertsPerTok: 2, RouterLoss: hf.RouterLoss{RouterAuxLossCoef: 0.001}}
 		}})
 }
 
 // mixtral is Mistral's decoder, all of whose MLPs are experts.
 type mixtral struct {
 	hf.Config
-	NumLocalExperts    int     `json:"num_local_experts"`
-	NumExpertsPerTok   int     `json:"num_experts_per_tok"`
-	OutputRouterLogits bool    `json:"output_router_logits"`
-	RouterAuxLossCoef  float64 `json:"router_aux_loss_coef"` // with output_router_logits
-	RouterJitterNoise  float64 `json:"router_jitter_noise"`
+	hf.RouterLoss
+	NumLocalExperts   int     `json:"num_local_experts"`
+	NumExpertsPerTok  int     `json:"num_experts_per_tok"`
+	RouterJitterNoise float64 `json:"router_jitter_noise"`
 }
 
 func (c *mixtral) decoder() (nn.DecoderConfig, error) {
 	if err := hf.CheckExperts("num_local_experts", c.NumLocalExperts, c.NumExpertsPerTok, c.IntermediateSize); err != nil {
 		return nn.DecoderConfig{}, err
 	}
-	switch {
-	case !(c.RouterAuxLossCoef >= 0):
-		return nn.DecoderConfig{}, fmt.Errorf("config.json: router_aux_loss_coef is %g, must not be negative", c.RouterAuxLossCoef)
-	case c.RouterJitterNoise != 0:
+	if c.RouterJitterNoise != 0 {
 		return nn.DecoderConfig{}, fmt.Errorf("config.json: router_jitter_noise %g is not supported; supported: 0", c.RouterJitterNoise)
 	}
 	d, err := c.Decoder(hf.Traits{Sliding: c.EverySliding()})
@@ -46,8 +42,8 @@ func (c *mixtral) decoder() (nn.DecoderConfig, error) {
 			Names:  nn.ExpertNames{Gate: "w1", Up: "w3", Down: "w2"},
 			Router: nn.RouterConfig{Experts: c.NumLocalExperts, TopK: c.NumExpertsPerTok, Normalize: true}})
 	}
-	if c.OutputRouterLogits {
-		d.Balance = c.RouterAuxLossCoef
+	if err == nil {
+		d.Balance, err = c.Balance()
 	}
 	return d, err
 }

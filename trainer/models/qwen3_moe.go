@@ -14,7 +14,8 @@ func init() {
 		Sample:  `{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [0]}`,
 		defaults: func() familyConfig {
 			return &qwen3MoE{Config: hf.Config{NumKeyValueHeads: 4, IntermediateSize: 6144, MaxPositionEmbeddings: 32768, SlidingWindow: new(4096)},
-				NumExperts: 128, NumExpertsPerTok: 8, MoEIntermediateSize: 768, DecoderSparseStep: 1, RouterAuxLossCoef: 0.001}
+				NumExperts: 128, NumExpertsPerTok: 8, MoEIntermediateSize: 768, DecoderSparseStep: 1,
+				RouterLoss: hf.RouterLoss{RouterAuxLossCoef: 0.001}}
 		}})
 }
 
@@ -22,15 +23,13 @@ func init() {
 // configuration makes sparse.
 type qwen3MoE struct {
 	hf.Config
+	hf.RouterLoss
 	NumExperts          int   `json:"num_experts"`
 	NumExpertsPerTok    int   `json:"num_experts_per_tok"`
 	MoEIntermediateSize int   `json:"moe_intermediate_size"`
 	NormTopKProb        bool  `json:"norm_topk_prob"`
 	DecoderSparseStep   int   `json:"decoder_sparse_step"`
 	MLPOnlyLayers       []int `json:"mlp_only_layers"`
-	OutputRouterLogits  bool  `json:"output_router_logits"`
-	// RouterAuxLossCoef is the weight of the load-balancing loss, with output_router_logits.
-	RouterAuxLossCoef float64 `json:"router_aux_loss_coef"`
 }
 
 func (c *qwen3MoE) decoder() (nn.DecoderConfig, error) {
@@ -51,8 +50,8 @@ func (c *qwen3MoE) decoder() (nn.DecoderConfig, error) {
 		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
 			Router: nn.RouterConfig{Experts: c.NumExperts, TopK: c.NumExpertsPerTok, Normalize: c.NormTopKProb}})
 	}
-	if c.OutputRouterLogits {
-		d.Balance = c.RouterAuxLossCoef
+	if err == nil {
+		d.Balance, err = c.Balance()
 	}
 	return d, err
 }
@@ -61,11 +60,8 @@ func (c *qwen3MoE) check() error {
 	if err := hf.CheckExperts("num_experts", c.NumExperts, c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
 		return err
 	}
-	switch {
-	case c.DecoderSparseStep < 1:
+	if c.DecoderSparseStep < 1 {
 		return fmt.Errorf("config.json: decoder_sparse_step is %d, must be positive", c.DecoderSparseStep)
-	case !(c.RouterAuxLossCoef >= 0):
-		return fmt.Errorf("config.json: router_aux_loss_coef is %g, must not be negative", c.RouterAuxLossCoef)
 	}
 	return nil
 }

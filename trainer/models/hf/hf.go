@@ -224,3 +224,20 @@ func CheckExperts(name string, experts, perToken, intermediate int) error {
 	}
 	return nil
 }
+
+// RouterLoss holds the fields of families whose routers add a loss, which keeps the load of experts even.
+type RouterLoss struct {
+	OutputRouterLogits bool    `json:"output_router_logits"`
+	RouterAuxLossCoef  float64 `json:"router_aux_loss_coef"`
+}
+
+// Balance returns how much that loss weighs in the loss, 0 where it is off.
+func (l RouterLoss) Balance() (float64, error) {
+	switch {
+	case !(l.RouterAuxLossCoef >= 0):
+		return 0, configError("router_aux_loss_coef is %g, must not be negative", l.RouterAuxLossCoef)
+	case !l.OutputRouterLogits:
+		return 0, nil
+	}
+	return l.RouterAuxLossCoef, nil
+}
