@@ -170,7 +170,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"plugins/linked internal/chart internal/os/shm internal/simd trainer trainer/... " +
 		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
-	{"docs", "", "trainer/models"},
+	{"docs", "", "core trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/testdata"
 )
 
@@ -58,6 +59,19 @@ func TestAddingAnOp(t *testing.T) {
 		"TestEveryOpSaysAllThatEveryOpHas/squared_relu"} {
 		if !strings.Contains(out, "--- PASS: "+want+" ") {
 			t.Errorf("%s does not pass, or does not find the op", want)
+		}
+	}
+}
+
+// TestEveryOpHasItsSection in the page that kernels are written by.
+func TestEveryOpHasItsSection(t *testing.T) {
+	page, err := os.ReadFile("ops.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range core.Ops() {
+		if !strings.Contains(string(page), "\n## "+string(op)+"\n") {
+			t.Errorf("ops.md has no section %s", op)
 		}
 	}
 }
