@@ -99,6 +99,7 @@ func variants() (uses []core.Facts) {
 	for i, s := range sizes {
 		f := facts(s[0], s[1], s[2], s[3], s[4])
 		changes[i%len(changes)](&f)
+		f.Eps = []float64{1e-6, 1e-5}[i%2]
 		if f.WeightDType == core.Float32 && i == 2 {
 			f.WeightDType = core.BFloat16
 		}
