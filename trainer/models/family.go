@@ -71,6 +71,9 @@ func (f Family) Small() map[string]any {
 func route(config []byte) (Family, error) {
 	var head struct {
 		ModelType string `json:"model_type"`
+		Text      struct {
+			ModelType string `json:"model_type"`
+		} `json:"text_config"`
 	}
 	if err := hf.Decode(config, &head); err != nil {
 		return Family{}, err
@@ -78,6 +81,10 @@ func route(config []byte) (Family, error) {
 	f, ok := families[head.ModelType]
 	if head.ModelType == "" {
 		return f, fmt.Errorf("config.json: model_type is missing; supported: %s", strings.Join(supported(), ", "))
+	}
+	if _, text := families[head.Text.ModelType]; text && !ok {
+		return f, fmt.Errorf("config.json: model_type %q is not supported; that of its text_config, %q, is: save the text part as a "+
+			"model of its own, with transformers", head.ModelType, head.Text.ModelType)
 	}
 	if !ok {
 		return f, fmt.Errorf("config.json: model_type %q is not supported; supported: %s", head.ModelType, strings.Join(supported(), ", "))
