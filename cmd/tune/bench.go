@@ -37,7 +37,7 @@ again is not in the floor.
 
 The step is that of tune train with the same flags, on random tokens. With
 --config instead of --model, the weights are random; those that LoRA leaves as
-they are have the torch_dtype of the config.json.`
+they are have the dtype, or torch_dtype, of the config.json.`
 
 // benchFlags are the values of bench's flags.
 type benchFlags struct {

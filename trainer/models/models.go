@@ -5,6 +5,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -58,12 +59,13 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	var files struct {
-		DType string `json:"torch_dtype"`
+		DType string `json:"dtype"`
+		Older string `json:"torch_dtype"`
 	}
 	if err := hf.Decode(config, &files); err != nil {
 		return nil, err
 	}
-	stored, _ := core.ParseDType(files.DType) // what cannot be stored is float32
+	stored, _ := core.ParseDType(cmp.Or(files.DType, files.Older)) // what cannot be stored is float32
 	config, err := o.Vocabulary.grow(config)
 	if err != nil {
 		return nil, err

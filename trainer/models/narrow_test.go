@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -28,6 +29,19 @@ func TestNarrowModelsSaySo(t *testing.T) {
 			if err != nil || string(s.Config) != want {
 				t.Errorf("narrow %v: config.json is saved as\n%s\n%v, want\n%s", narrow, s.Config, err, want)
 			}
+		}
+	}
+}
+
+// TestAModelWithoutFilesIsStoredAsItsConfigurationSays, by either name.
+func TestAModelWithoutFilesIsStoredAsItsConfigurationSays(t *testing.T) {
+	for name, dtype := range map[string]core.DType{"torch_dtype": core.BFloat16, "dtype": core.BFloat16, "other": core.Float32} {
+		m, err := models.NewWith(family("llama", with(name, "bfloat16")), autograd.Heap{}, models.LoadOptions{Frozen: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := m.Params()[0]; p.Tensor.DType != dtype {
+			t.Errorf("%s: %s is %s, want %s", name, p.Name, p.Tensor.DType, dtype)
 		}
 	}
 }
