@@ -64,7 +64,8 @@ func (i Info) Supports(f Facts) error {
 }
 
 // Kernel is an implementation of one op. Implementations must be safe for one call
-// at a time; callers never run one kernel concurrently, and call it by Run.
+// at a time; callers never run one kernel concurrently, and call it by Run. Models that run at the same time
+// can share the kernels of plugins, whose calls wait for each other, and those of kerneltest.Verified.
 type Kernel interface {
 	Info() Info
 	// Supports returns nil, or an error that wraps ErrNotSupported and says which fact

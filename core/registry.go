@@ -45,7 +45,7 @@ const linked = "(linked)"
 //
 // A plan takes a kernel that is no Verifier at its word. Plugins all verify themselves;
 // for a linked kernel, register kerneltest.Verified(k), and a plan refuses it where it
-// differs from the reference.
+// differs from the reference; models that run at the same time can then share it.
 func (r *Registry) Register(k Kernel) error {
 	if r == nil || k == nil {
 		return errors.New("core: register: pass a kernel to a registry of NewRegistry, neither of them nil")

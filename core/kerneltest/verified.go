@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -12,13 +13,15 @@ import (
 //
 //	err := registry.Register(kerneltest.Verified(k))
 //
+// Models that run at the same time can share it: k gets one call after the other, as a plugin does.
+//
 // A kernel that is a core.Verifier already is returned as it is. What else k can do,
 // core.OutputMemory and core.HealthReporter, the result can too.
 func Verified(k core.Kernel) core.Kernel {
 	if _, ok := k.(core.Verifier); ok {
 		return k
 	}
-	v := &verified{k}
+	v := &verified{Kernel: k}
 	memory, hasMemory := k.(core.OutputMemory)
 	health, hasHealth := k.(core.HealthReporter)
 	switch {
@@ -46,10 +49,31 @@ func Verified(k core.Kernel) core.Kernel {
 // hide the method.
 type memoryOwner = core.OutputMemory
 
-// verified is a kernel that lacks nothing but verification.
-type verified struct{ core.Kernel }
+// verified is a kernel that lacks verification, and somebody who sees to it that it gets one call at a time.
+type verified struct {
+	core.Kernel
+	mu sync.Mutex
+}
 
 var _ core.Verifier = (*verified)(nil)
 
 // Verify implements core.Verifier.
-func (v *verified) Verify(ctx context.Context, f core.Facts) error { return Verify(ctx, v.Kernel, f) }
+func (v *verified) Verify(ctx context.Context, f core.Facts) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return Verify(ctx, v.Kernel, f)
+}
+
+// Forward implements core.Kernel.
+func (v *verified) Forward(ctx context.Context, c *core.Call) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.Kernel.Forward(ctx, c)
+}
+
+// Backward implements core.Kernel.
+func (v *verified) Backward(ctx context.Context, c *core.Call) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.Kernel.Backward(ctx, c)
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -129,4 +131,60 @@ func TestVerifiedKeepsAbilities(t *testing.T) {
 	if err := own.(core.Verifier).Verify(t.Context(), core.Facts{}); err == nil || err.Error() != "checked itself" {
 		t.Errorf("a kernel's own Verify was replaced: %v", err)
 	}
+}
+
+// alone fails a test when it is asked for something while it does something else.
+type alone struct {
+	core.Kernel
+	t  *testing.T
+	mu sync.Mutex
+}
+
+func (a *alone) busy() (done func()) {
+	if !a.mu.TryLock() {
+		a.t.Error("two calls at once")
+		return func() {}
+	}
+	for range 100 {
+		runtime.Gosched() // others may come now
+	}
+	return a.mu.Unlock
+}
+
+func (a *alone) Forward(ctx context.Context, c *core.Call) error {
+	defer a.busy()()
+	return a.Kernel.Forward(ctx, c)
+}
+
+func (a *alone) Backward(ctx context.Context, c *core.Call) error {
+	defer a.busy()()
+	return a.Kernel.Backward(ctx, c)
+}
+
+// TestAVerifiedKernelIsCalledByOneModelAtATime: models that share a registry train at the same time, and another one
+// is planned meanwhile.
+func TestAVerifiedKernelIsCalledByOneModelAtATime(t *testing.T) {
+	k := kerneltest.Verified(&alone{Kernel: reference.Kernel(core.RMSNorm), t: t})
+	f := facts[core.RMSNorm]
+	var models sync.WaitGroup
+	for range 4 {
+		c := kerneltest.Case{Name: "random", Op: core.RMSNorm, Facts: f, Tokens: 3}
+		forward, backward, err := kerneltest.Calls(t.Context(), k, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models.Go(func() {
+			for range 50 {
+				for _, c := range []*core.Call{forward, backward} {
+					if err := core.Run(t.Context(), k, c); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	if err := k.(core.Verifier).Verify(t.Context(), f); err != nil {
+		t.Error(err)
+	}
+	models.Wait()
 }
