@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// The sentinels of the contract. Errors returned by this package and by the
-// transport wrap one of them, with the names involved and the remedy.
+// The sentinels of the contract. Errors of this package and of the transport that a program can do something
+// about wrap one of them, with the names involved and the remedy. A mistake of the program itself, such as the use of
+// a closed registry, and one of the operating system wrap none.
 var (
 	// ErrNotSupported: a kernel does not support these facts or shapes. It is the only
 	// error after which the reference may quietly take over, counted and reported.

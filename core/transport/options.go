@@ -139,7 +139,8 @@ func (o Options) CheckLimits() error {
 	return nil
 }
 
-// Memory is memory for tensors that plugins can read without a copy.
+// Memory is memory for tensors that plugins can read without a copy. Close it after what uses its tensors, such as
+// models and engines: whoever reads one of them then ends the program, without a panic that could be recovered.
 type Memory interface {
 	core.Memory
 	io.Closer

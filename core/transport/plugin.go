@@ -111,7 +111,8 @@ func (i *instance) drop() {
 // counted for the kernel that needs it now.
 func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 	if p.closed {
-		return fmt.Errorf("transport: plugin %s is closed", p.manifest.Name)
+		return fmt.Errorf("transport: plugin %s is closed: close its registry after what calls its kernels, "+
+			"or restore the plain forward first", p.manifest.Name)
 	}
 	if p.lost != nil {
 		return p.lost
