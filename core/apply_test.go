@@ -46,6 +46,23 @@ func TestApplyingTwiceChangesNothing(t *testing.T) {
 	}
 }
 
+// TestRestoreLeavesWhatFollowedATakeOff: the site is another report's by then.
+func TestRestoreLeavesWhatFollowedATakeOff(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RoPE)
+	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("other", core.RMSNorm), newKernel("rope", core.RoPE))
+	first := apply(t, "norm,rope", m, r)
+	if n, err := first.TakeOff("norm", "why"); n != 1 || err != nil {
+		t.Fatalf("taken off %d sites, error %v", n, err)
+	}
+	second := apply(t, "other", m, r)
+	if err := first.Restore(); err != nil || !slices.Equal(m.kernels(), []string{"other", ""}) {
+		t.Errorf("kernels %q, want other, which is the second report's; error %v", m.kernels(), err)
+	}
+	if err := second.Restore(); err != nil || m.kernels()[0] != "" {
+		t.Errorf("kernels %q, want none; error %v", m.kernels(), err)
+	}
+}
+
 func TestApplyKernelPlacesOneByName(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RoPE)
 	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE))

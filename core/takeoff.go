@@ -1,10 +1,13 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // TakeOff restores the plain forward at every site that holds a kernel of that name, and with
-// it at the sites that it covered; the report gives the reason there. It returns how many
-// sites the kernel was taken off. It fails once the model's graph is compiled.
+// it at the sites that it covered; the report gives the reason there, and a later Restore leaves
+// these sites alone. It returns how many sites the kernel was taken off. It fails once the model's graph is compiled.
 func (r *Report) TakeOff(name, reason string) (int, error) {
 	n := 0
 	taken := map[string]bool{}
@@ -19,6 +22,7 @@ func (r *Report) TakeOff(name, reason string) (int, error) {
 		if err := a.Site.Hook.Swap(nil); err != nil {
 			return n, fmt.Errorf("core: take %s off %s: %w", name, a.Site.Path, err)
 		}
+		r.swapped = slices.DeleteFunc(r.swapped, func(s Site) bool { return s.Path == a.Site.Path })
 		a.Kernel, a.Reason, a.Measured = nil, reason, nil
 		taken[a.Site.Path] = true
 		n++
