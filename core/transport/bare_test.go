@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/ctest"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -101,6 +104,46 @@ func TestABarePluginsDescriptionIsRead(t *testing.T) {
 		{Name: "two", Version: "1.2", Op: "rope", DTypes: []core.DType{core.Float32}}}}
 	if d := cmp.Diff(want, got); d != "" || b.kind != wire.Describe {
 		t.Errorf("request %d (-want +got):\n%s", b.kind, d)
+	}
+}
+
+// TestAPluginInCHasWhatOthersHave: weights in NF4, and all that it can say of a kernel.
+func TestAPluginInCHasWhatOthersHave(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c_nf4")
+	ctest.Compile(t, path, "core/transport/testdata/nf4.c")
+	p, err := quiet(Options{}).Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	k := p.Kernels()[0]
+	if i := k.Info(); !i.ByThreads || !i.Keeps {
+		t.Errorf("it says %+v; it depends on threads and keeps something", i)
+	}
+	// The last byte has one element.
+	f := core.Facts{DType: core.Float32, WeightDType: core.NF4, Dim: 67, Out: 5, Frozen: true}
+	if err := k.Supports(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := kerneltest.Check(k, kerneltest.CasesFor(core.Linear, f)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPluginMayBeInCPlusPlus(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plus")
+	ctest.CompilePlus(t, path, "core/transport/testdata/plus.cpp")
+	p, err := quiet(Options{}).Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	f := core.Facts{DType: core.Float32, Intermediate: 33, Activation: core.SiLU, Layout: core.Separate}
+	if err := p.Kernels()[0].Supports(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := kerneltest.Check(p.Kernels()[0], kerneltest.CasesFor(core.SwiGLU, f)); err != nil {
+		t.Error(err)
 	}
 }
 

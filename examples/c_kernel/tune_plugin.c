@@ -156,7 +156,7 @@ const char *tune_only(const tune_facts *f, const char *names) {
 
 /* ---- Tensors. ---- */
 
-static const char *dtype_names[] = {"", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8"};
+static const char *dtype_names[] = {"", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8", "nf4"};
 
 int tune_dtype(const char *name) {
 	for (int i = 1; i < (int)(sizeof dtype_names / sizeof *dtype_names); i++)
@@ -306,8 +306,9 @@ static size_t bound_count;
 static int describe(char *text) {
 	int n = snprintf(text, TEXT_SIZE, "name=%s\nversion=%s\n", plugin_name, plugin_version);
 	for (int i = 0; i < kernel_count && n < TEXT_SIZE; i++)
-		n += snprintf(text + n, TEXT_SIZE - n, "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%s\n", kernels[i].op,
-		              kernels[i].summary, kernels[i].dtypes, kernels[i].backward ? "true" : "false");
+		n += snprintf(text + n, TEXT_SIZE - n, "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%s\n%s%s", kernels[i].op,
+		              kernels[i].summary, kernels[i].dtypes, kernels[i].backward ? "true" : "false",
+		              kernels[i].by_threads ? "by_threads=true\n" : "", kernels[i].keeps ? "keeps=true\n" : "");
 	return n < TEXT_SIZE ? TUNE_OK : tune_say(text, TUNE_FAILED, "the description is longer than %d bytes", TEXT_SIZE);
 }
 
@@ -345,7 +346,7 @@ static int supports_or_binds(control *c) {
 
 /* find_tensor turns an entry into a tensor that lies in memory of this process. */
 static int find_tensor(const entry *e, bool output, tune_tensor *t, char *text) {
-	static const uint64_t sizes[] = {0, 4, 2, 2, 4, 8, 8, 1};
+	static const uint64_t sizes[] = {0, 4, 2, 2, 4, 8, 8, 1, 1};
 	if (e->dtype == 0 || e->dtype >= sizeof sizes / sizeof *sizes || e->rank > TUNE_MAX_RANK)
 		return tune_say(text, TUNE_BAD_CALL, "tensor of dtype %d with %d axes", e->dtype, e->rank);
 	*t = (tune_tensor){.dtype = e->dtype, .rank = e->rank, .content = getenv("TUNE_KEEP") ? e->content : 0};
@@ -358,6 +359,8 @@ static int find_tensor(const entry *e, bool output, tune_tensor *t, char *text) 
 	}
 	if (empty && !large)
 		return TUNE_OK;
+	if (e->dtype == TUNE_NF4)
+		bytes = bytes / 2 + bytes % 2;
 	region *r = find_region(e->region);
 	if (!r)
 		return tune_say(text, TUNE_BAD_CALL, "region %u was not passed", e->region);

@@ -12,6 +12,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" { /* kernels may be in C++; tune_plugin.c is C */
+#endif
+
 /* How a pass or a question ended. */
 enum {
 	TUNE_OK = 0,
@@ -83,6 +87,10 @@ typedef struct {
 	int (*supports)(const tune_facts *facts, char *why);
 	int (*forward)(const tune_call *call);
 	int (*backward)(const tune_call *call); /* NULL: never used in training */
+	/* A pass may use threads, at most as many as TUNE_THREADS in the environment says, 0 being as
+	 * many as there are cores. 1 if the bits of what it computes depend on how many there are. */
+	int by_threads;
+	int keeps; /* 1 if it keeps what it makes of frozen weights: only then do these have a content */
 } tune_kernel;
 
 /* tune_dtype returns what a name such as "bfloat16" stands for, 0 for none. */
@@ -106,5 +114,9 @@ int tune_say(char *why, int status, const char *format, ...) __attribute__((form
  * that started the process, and ends the process when the host does. It returns, with
  * an exit status, only if it cannot start; started by hand, it says what it is for. */
 int tune_serve(const char *name, const char *version, const tune_kernel *kernels, int count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

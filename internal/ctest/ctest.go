@@ -20,13 +20,36 @@ const library = "examples/c_kernel"
 // the plugin, having no doorbell, and where there is no C compiler named cc.
 func Compile(t testing.TB, out, source string) {
 	t.Helper()
-	if runtime.GOOS != "linux" || os.Getenv("TUNE_TRANSPORT") == "portable" {
-		t.Skip("the portable transport has no doorbell, without which plugins in C are refused")
-	}
+	needDoorbell(t)
 	root := testdata.Root(t)
 	lib := filepath.Join(root, library)
 	compile(t, "-O2", "-I", lib, "-o", out, filepath.Join(root, source), filepath.Join(lib, "tune_plugin.c"), "-lm",
 		"-lpthread")
+}
+
+// CompilePlus is Compile for a source file in C++, where there is a compiler named c++, too.
+func CompilePlus(t testing.TB, out, source string) {
+	t.Helper()
+	needDoorbell(t)
+	cxx, err := exec.LookPath("c++")
+	if err != nil {
+		t.Skip("there is no C++ compiler (c++), so what is in C++ is not tested; install one, such as Debian's g++")
+	}
+	root := testdata.Root(t)
+	lib, object := filepath.Join(root, library), out+".o"
+	compile(t, "-O2", "-c", "-o", object, filepath.Join(lib, "tune_plugin.c"))
+	cmd := exec.Command(cxx, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", lib, "-o", out,
+		filepath.Join(root, source), object, "-lpthread")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
+	}
+}
+
+func needDoorbell(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getenv("TUNE_TRANSPORT") == "portable" {
+		t.Skip("the portable transport has no doorbell, without which plugins in C are refused")
+	}
 }
 
 // Shared builds a library from a source file, named from the root of the module, into out, with more flags for the
