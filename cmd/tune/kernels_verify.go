@@ -65,15 +65,15 @@ func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&v.quick, "quick", false, "check the usual kinds of use only, not each op's standard range of sizes")
 	f.BoolVar(&v.large, "large", false, "also run calls with more than 2^31 elements, where the op allows it and 9 to "+
 		"18 GB of memory are free")
-	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "the most `TIME` that one call may take; a plugin that takes "+
-		"longer is stopped")
+	f.DurationVar(&v.timeout, "call-timeout", 10*time.Second,
+		"the most `TIME` that one call may take; a plugin that takes longer is stopped")
 	f.BoolVar(&v.json, "json", false, "write JSON, with every case")
 }
 
 // check validates everything that needs no plugin.
 func (v *kernelsVerifyFlags) check(c *Command) error {
 	if v.timeout <= 0 {
-		return c.usagef("--timeout is %v, must be positive", v.timeout)
+		return c.usagef("--call-timeout is %v, must be positive", v.timeout)
 	}
 	for _, op := range v.ops {
 		if err := c.oneOf("op", op, opNames()...); err != nil {

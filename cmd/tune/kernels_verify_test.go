@@ -71,7 +71,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		{"bug_dies", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`,
 			`stopped after rms_norm .*, because the process died in 3 cases`}, nil},
 		{"bug_hangs", []string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 7s`,
-			`stopped after rms_norm `}, []string{"--timeout", "7s"}},
+			`stopped after rms_norm `}, []string{"--call-timeout", "7s"}},
 		{"bug_table", []string{`FAILED paged_attention forward y, .* one new token each`}, nil},
 		{"bug_window", []string{`FAILED paged_attention forward y`, `window=`}, nil},
 		{"bug_slot", []string{`FAILED reshape_and_cache forward k_cache`, `FAILED reshape_and_cache forward v_cache`}, nil},
@@ -94,6 +94,10 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 			}
 			if !strings.Contains(flat, "FAILED") {
 				t.Errorf("no verdict in\n%s", stdout)
+			}
+			const flag = "--call-timeout" // what is said while a call is waited for names it
+			if slices.Contains(tt.args, flag) && !strings.Contains(stderr, "("+flag+")") {
+				t.Errorf("no %s in\n%s", flag, stderr)
 			}
 		})
 	}
