@@ -80,8 +80,8 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	// norms, linear, linear_w8a8, qkv, gate_up_swiglu, moe_experts, shared_expert_ffn, linear_cross_entropy: D, size of the
-	// last axis
+	// rms_norm, add_rms_norm, linear, linear_w8a8, qkv, attention_pre, gate_up_swiglu, moe_experts, shared_expert_ffn,
+	// linear_cross_entropy: D, size of the last axis
 	Dim          int `json:"dim,omitempty"`
 	Out          int `json:"out,omitempty"`          // linear, linear_w8a8: N, rows of the weight
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts, shared_expert_ffn: I
@@ -95,18 +95,19 @@ type Facts struct {
 	// gate_up_swiglu: backward computes the products before swiglu again, which are not saved
 	Recompute bool `json:"recompute,omitempty"`
 
-	Pairing   Pairing `json:"pairing,omitempty"`    // rope
-	RotaryDim int     `json:"rotary_dim,omitempty"` // rope: even, at most HeadDim
-	HeadDim   int     `json:"head_dim,omitempty"`   // qkv, rope, attention, paged_attention, reshape_and_cache
-	Heads     int     `json:"heads,omitempty"`      // the same: heads of q
-	KVHeads   int     `json:"kv_heads,omitempty"`   // the same: heads of k and v
+	Pairing   Pairing `json:"pairing,omitempty"`    // rope, attention_pre
+	RotaryDim int     `json:"rotary_dim,omitempty"` // the same: even, at most HeadDim
+	HeadDim   int     `json:"head_dim,omitempty"`   // rope, qkv, attention, attention_pre, paged_attention, reshape_and_cache
+	Heads     int     `json:"heads,omitempty"`      // rope, qkv, attention, attention_pre, paged_attention: heads of q
+	KVHeads   int     `json:"kv_heads,omitempty"`   // ops with HeadDim: heads of k and v
 
 	Experts int     `json:"experts,omitempty"` // moe_gate, moe_experts: E
 	TopK    int     `json:"top_k,omitempty"`   // moe_gate, moe_experts: K, experts per token
 	Routing Routing `json:"routing,omitempty"` // moe_experts
 
 	Scoring Scoring `json:"scoring,omitempty"` // moe_gate
-	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear, linear_w8a8, qkv: one is added to y
+	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear, linear_w8a8, qkv, attention_pre: one
+	// is added to each product
 	Bias      bool `json:"bias,omitempty"`
 	Groups    int  `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
 	TopGroups int  `json:"top_groups,omitempty"` // moe_gate: groups per token
