@@ -42,7 +42,7 @@ func TestFactsSayWhichOpsHaveThem(t *testing.T) {
 		var have []string
 		for _, op := range core.Ops() {
 			has := func(f core.Facts) bool { return !reflect.ValueOf(f).FieldByIndex(field.Index).IsZero() }
-			if slices.ContainsFunc(uses(op), has) {
+			if slices.ContainsFunc(tried(Of(op)), has) {
 				have = append(have, string(op))
 			}
 		}
@@ -72,16 +72,4 @@ func opsOf(comment, last string, said map[string][]string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// uses are those that an op is tested in.
-func uses(op core.Op) []core.Facts {
-	o := Of(op)
-	all := append(append([]core.Facts{o.Usual}, o.Kinds...), o.Variants...)
-	for _, change := range o.Changes {
-		f := o.Usual
-		change(&f)
-		all = append(all, f)
-	}
-	return all
 }
