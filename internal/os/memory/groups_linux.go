@@ -20,6 +20,7 @@ type group struct {
 // and files in the folder of a group.
 type groupFiles struct {
 	mount, limit, used, stat, files string
+	high                            string // the limit above which the group is slowed down until it stands still
 	swap                            string // the limit of swap
 	both                            string // the limit of memory and swap together
 }
@@ -28,7 +29,7 @@ var (
 	version1 = groupFiles{mount: "sys/fs/cgroup/memory", limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes",
 		stat: "memory.stat", files: "total_inactive_file ", both: "memory.memsw.limit_in_bytes"}
 	version2 = groupFiles{mount: "sys/fs/cgroup", limit: "memory.max", used: "memory.current",
-		stat: "memory.stat", files: "inactive_file ", swap: "memory.swap.max"}
+		stat: "memory.stat", files: "inactive_file ", high: "memory.high", swap: "memory.swap.max"}
 )
 
 // unlimited is more than a limit that means something: version 1 writes a number close to
@@ -71,6 +72,11 @@ func limitedGroups(root fs.FS) []group {
 func (v groupFiles) read(root fs.FS, dir string) (group, bool) {
 	limit, ok := number(root, path.Join(dir, v.limit))
 	used, ok2 := number(root, path.Join(dir, v.used))
+	if v.high != "" {
+		if high, ok := number(root, path.Join(dir, v.high)); ok {
+			limit = min(limit, high)
+		}
+	}
 	if !ok || !ok2 || limit >= unlimited {
 		return group{}, false
 	}

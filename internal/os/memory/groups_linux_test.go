@@ -45,6 +45,13 @@ func TestLimits(t *testing.T) {
 			"sys/fs/cgroup/a/b/memory.max": "6442450944", "sys/fs/cgroup/a/b/memory.current": "0",
 			"sys/fs/cgroup/a/memory.max": "8589934592", "sys/fs/cgroup/a/memory.current": "7516192768",
 		}, gib, 8 * gib},
+		"version 2, slowed down before it reaches its limit": {map[string]string{
+			"sys/fs/cgroup/memory.max": "8589934592", "sys/fs/cgroup/memory.high": "4294967296",
+			"sys/fs/cgroup/memory.current": "1073741824",
+		}, 3 * gib, 6 * gib},
+		"version 2, slowed down without a limit": {map[string]string{
+			"sys/fs/cgroup/memory.max": "max", "sys/fs/cgroup/memory.high": "4294967296", "sys/fs/cgroup/memory.current": "0",
+		}, 4 * gib, 6 * gib},
 		"version 2, more in use than allowed": {map[string]string{
 			"sys/fs/cgroup/memory.max": "1073741824", "sys/fs/cgroup/memory.current": "2147483648",
 		}, 1, 3 * gib},
