@@ -142,3 +142,53 @@ func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestResultsThatNobodyGets: a command whose results cannot be written has failed, and what is saved has not. Where
+// nobody reads them, nothing is said.
+func TestResultsThatNobodyGets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	read, unread, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const cause = "write /dev/stdout: no space left on device\n"
+	type end struct {
+		code   int
+		stderr string
+	}
+	failed := end{exitFailed, "tune: " + cause}
+	for args, written := range map[string]end{
+		"version":                                failed,
+		"help":                                   failed,
+		"data preview --model m --data text.txt": failed,
+		"plan --model m --kernels none --seq 16": failed,
+		"eval --kernels none --model m --data text.txt --seq 16": failed,
+		"train --kernels none --model m --data text.txt --seq 16 --steps 1": {exitOK,
+			"tune: warning: what was printed is not complete: " + cause},
+	} {
+		for out, want := range map[*os.File]end{full: written, unread: {exitOK, ""}} {
+			cmd := tuneIn(t, dir, strings.Fields(args)...)
+			cmd.Stdout = out
+			_ = cmd.Run()
+			if got := (end{cmd.ProcessState.ExitCode(), stderrOf(cmd)}); got != want {
+				t.Errorf("tune %s > %s ends with %+v, want %+v", args, out.Name(), got, want)
+			}
+		}
+	}
+}

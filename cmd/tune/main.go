@@ -84,13 +84,14 @@ func (a *app) commands() []*Command {
 
 // run is main with its surroundings as arguments. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	p := progress.New(stdout, stderr)
+	out := &standardOut{Writer: stdout}
+	p := progress.New(out, stderr)
 	ctx, abort, stop := interrupts()
 	defer stop()
-	a := &app{stdout: stdout, stderr: p, progress: p, abort: abort}
+	a := &app{stdout: out, stderr: p, progress: p, abort: abort}
 	defer a.tellOfInterrupt(ctx, time.Second)()
 	defer a.abortAll()
-	return a.leave(a.report(a.dispatch(ctx, args)))
+	return a.leave(a.report(a.written(out, a.dispatch(ctx, args))))
 }
 
 // report prints an error, one line for each cause, and chooses the exit code.

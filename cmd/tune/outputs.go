@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -96,4 +99,40 @@ func writeWhole(file string, text []byte) error {
 		return err
 	}
 	return checkpoint.WriteFileAtomic(file, text, 0o644)
+}
+
+// standardOut is standard output. It remembers what went wrong with it: not everything that prints looks.
+type standardOut struct {
+	io.Writer
+	err error // the first
+}
+
+// Write implements io.Writer.
+func (o *standardOut) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// Fd is that of a file, by which a terminal is known; of anything else it is none.
+func (o *standardOut) Fd() uintptr {
+	if f, ok := o.Writer.(*os.File); ok {
+		return f.Fd()
+	}
+	return ^uintptr(0)
+}
+
+// written is the error of a command of which err is known. Results that nobody has got are a failure, unless they are
+// saved elsewhere; where nobody reads any more, as behind head, they are wanted by nobody.
+func (a *app) written(o *standardOut, err error) error {
+	switch {
+	case errors.Is(o.err, syscall.EPIPE) && errors.Is(err, o.err):
+		return nil
+	case err != nil || o.err == nil || errors.Is(o.err, syscall.EPIPE):
+		return err
+	case a.saves:
+		a.note("warning: what was printed is not complete: %v", o.err)
+		return nil
+	}
+	return o.err
 }

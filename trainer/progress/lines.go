@@ -2,7 +2,6 @@ package progress
 
 import (
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/term"
@@ -13,9 +12,12 @@ const Columns = 80
 
 // IsTerminal reports whether somebody sees what is written.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(descriptor)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// descriptor is a file, or what writes to one.
+type descriptor interface{ Fd() uintptr }
 
 // Wrapped breaks a line at spaces so that it fits a terminal where that is possible. What
 // follows the first line is indented.
@@ -55,7 +57,7 @@ func fitting(w io.Writer, text, indent string) string {
 // columnsOf returns the width of a terminal, or Columns where that is not known or senseless.
 func columnsOf(w io.Writer) int {
 	const fewest = 20
-	if f, ok := w.(*os.File); ok {
+	if f, ok := w.(descriptor); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n >= fewest {
 			return n
 		}
