@@ -23,6 +23,7 @@ type recorder struct {
 	*session
 	path   string // of the journal in the output folder; "" without one
 	file   *journal.Writer
+	behind bool // file lacks events
 	sinks  []journal.Sink
 	warn   func(error)
 	ended  bool
@@ -68,10 +69,19 @@ func follow[T any](hook *func(T), next func(T)) {
 	*hook = func(v T) { next(v); call(first, v) }
 }
 
-// send gives an event to all journals, and takes those out that fail.
+// send gives an event to all journals, and takes those out that fail, but for that in the output folder: it keeps what
+// a full disk does not take until there is room again, as there may be for the next checkpoint.
 func (r *recorder) send(e journal.Event) {
 	for i := 0; i < len(r.sinks); i++ {
-		if err := r.sinks[i].Record(e); err != nil {
+		err := r.sinks[i].Record(e)
+		if r.sinks[i] == journal.Sink(r.file) {
+			if err != nil && !r.behind {
+				call(r.warn, fmt.Errorf("the journal of the run lags behind until it can be written: %w", err))
+			}
+			r.behind = err != nil
+			continue
+		}
+		if err != nil {
 			call(r.warn, fmt.Errorf("the journal of the run is not kept from here on: %w", err))
 			r.sinks = append(r.sinks[:i:i], r.sinks[i+1:]...)
 			i--
@@ -230,7 +240,7 @@ func (r *recorder) shut() {
 	if err := r.file.Close(); err != nil {
 		call(r.warn, err)
 	}
-	r.file = nil
+	r.file, r.behind = nil, false
 }
 
 // close ends a run that has failed, also one that had ended well but could not be saved.

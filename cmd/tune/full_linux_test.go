@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/journal"
 )
 
 // smallDisk mounts a file system of 1 MiB, which takes privileges that most users do not
@@ -56,7 +57,7 @@ func TestADiskThatFillsAtTheEndCostsNoModel(t *testing.T) {
 	}
 }
 
-// TestADiskThatFillsInTheMiddleCostsNoCheckpoint makes room again after a while.
+// TestADiskThatFillsInTheMiddleCostsNoCheckpoint makes room again after a while. The journal has all, too.
 func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -86,6 +87,13 @@ func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
 	wantModel(t, filepath.Join(disk, "saved"))
 	if newest := loadable(t, dir, filepath.Join(disk, "saved")); newest <= before {
 		t.Errorf("the newest checkpoint is %d, no later than when there was no room, %d", newest, before)
+	}
+	run, err := journal.Read(filepath.Join(disk, "saved"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.End == nil || len(run.Steps) != run.End.Step {
+		t.Errorf("the journal has %d steps and the end %+v: what there was no room for is missing", len(run.Steps), run.End)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Writer appends events to a journal.
 type Writer struct {
-	file *os.File
-	line []byte // reused
+	file      *os.File
+	unwritten []byte // what the file could not take yet, and room for the next line
 }
 
 var _ Sink = (*Writer)(nil)
@@ -54,12 +54,13 @@ func dropTorn(f *os.File) error {
 	return f.Truncate(0)
 }
 
-// Record appends an event.
+// Record appends an event. What cannot be written, as on a full disk, is an error, and is written with the next event
+// or by Close.
 func (w *Writer) Record(e Event) error {
-	line, err := appendLine(w.line[:0], e)
+	lines, err := appendLine(w.unwritten, e)
 	if err == nil {
-		w.line = line
-		_, err = w.file.Write(line)
+		w.unwritten = lines
+		err = w.write()
 	}
 	if err != nil {
 		return fmt.Errorf("journal: write %s: %w", w.file.Name(), err)
@@ -67,9 +68,15 @@ func (w *Writer) Record(e Event) error {
 	return nil
 }
 
+func (w *Writer) write() error {
+	n, err := w.file.Write(w.unwritten)
+	w.unwritten = w.unwritten[:copy(w.unwritten, w.unwritten[n:])]
+	return err
+}
+
 // Close brings the journal to the disk.
 func (w *Writer) Close() error {
-	if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
+	if err := errors.Join(w.write(), w.file.Sync(), w.file.Close()); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
