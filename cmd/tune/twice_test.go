@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed98097648/tune/trainer/journal"
 )
 
 // TestTwoRunsAtOnceLoseNothing starts two runs that choose their folder themselves, and two
@@ -135,5 +137,8 @@ func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
 			t.Errorf("%v: %v\n%s", flags, err, stderr())
 		}
 		wantModel(t, filepath.Join(dir, "saved"))
+		if r, err := journal.Read(filepath.Join(dir, "saved")); err != nil || r.End == nil || len(r.Steps) != r.End.Step {
+			t.Errorf("%v: the journal is not that of the run: %+v, %v", flags, r, err)
+		}
 	}
 }

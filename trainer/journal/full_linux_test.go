@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -60,6 +61,39 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 	for i, s := range r.Steps {
 		if s.Step != i+1 || s.Loss != float64(i) {
 			t.Errorf("step %d is %+v", i+1, s)
+		}
+	}
+}
+
+// TestAFolderThatIsRemovedCostsNoLine: neither before it is made again, nor after.
+func TestAFolderThatIsRemovedCostsNoLine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, again := range []bool{false, true} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Open(filepath.Join(dir, File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []Event{start(0), step(1, 1), nil, step(2, 2)} {
+			if e != nil {
+				err = w.Record(e)
+			} else if err = os.RemoveAll(dir); err == nil && again {
+				err = os.Mkdir(dir, 0o777)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r := read(t, dir); len(r.Steps) != 2 {
+			t.Errorf("%d steps, want 2", len(r.Steps))
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

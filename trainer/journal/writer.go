@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
 	"os"
+	"path/filepath"
 )
 
 // Writer appends events to a journal.
@@ -74,10 +77,26 @@ func (w *Writer) write() error {
 	return err
 }
 
-// Close brings the journal to the disk.
+// Close brings the journal to the disk. If it has lost its name, as with a folder that somebody has removed, it is
+// written there anew.
 func (w *Writer) Close() error {
-	if err := errors.Join(w.write(), w.file.Sync(), w.file.Close()); err != nil {
+	err := errors.Join(w.write(), w.file.Sync())
+	if _, gone := os.Lstat(w.file.Name()); errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, w.rewrite())
+	}
+	if err := errors.Join(err, w.file.Close()); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
+}
+
+func (w *Writer) rewrite() error {
+	text, err := io.ReadAll(io.NewSectionReader(w.file, 0, math.MaxInt64))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(w.file.Name()), 0o777)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(w.file.Name(), text, 0o644)
 }
