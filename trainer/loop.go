@@ -250,7 +250,7 @@ func (r *session) step(ctx context.Context) error {
 		if err := r.evaluateAgain(ctx); err != nil {
 			return err
 		}
-		return r.compared(func() (err error) {
+		return Compared(r.check, func() (err error) {
 			done, err = r.engine.Step(ctx, batches, lr)
 			return err
 		})
@@ -302,7 +302,7 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	}
 	var e *Eval
 	err := r.rightly(func() error {
-		return r.compared(func() (err error) {
+		return Compared(r.check, func() (err error) {
 			e, err = r.evaluate(ctx)
 			return err
 		})

@@ -185,7 +185,7 @@ func (r *session) refer(ctx context.Context) error {
 	computed := 0
 	for _, rows := range []data.Rows{j.Train, j.Eval} {
 		err := r.rightly(func() error {
-			return r.compared(func() error {
+			return Compared(r.check, func() error {
 				n, err := r.engine.Refer(ctx, rows)
 				computed += n
 				return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/placement"
 )
 
@@ -20,12 +21,12 @@ func (r *session) rightly(part func() error) error {
 	return nil
 }
 
-// compared runs f, and if what it gives is not finite, once more with the kernels compared:
+// Compared runs f, and if what it gives is not finite, once more with the kernels compared:
 // it may be of one that was right before.
-func (r *session) compared(f func() error) error {
+func Compared(check *crosscheck.Checker, f func() error) error {
 	err := f()
-	if errors.Is(err, ErrNonFinite) && r.check != nil {
-		r.check.Again()
+	if errors.Is(err, ErrNonFinite) && check != nil {
+		check.Again()
 		err = f()
 	}
 	return err

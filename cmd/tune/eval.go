@@ -188,7 +188,7 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 	found *[]metric.Prediction) error {
 	total := (rows.Len() + e.Batch - 1) / e.Batch
 	repatch := func(change func() error) error { return change() } // the evaluator is closed
-	return in.check.Rightly(in.report, repatch, func() error {
+	measure := func() error {
 		var seen func(b data.Batch, next []int32)
 		if e.Metric.Name == metric.TokenAccuracy {
 			*found = nil
@@ -207,7 +207,8 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 			return err
 		}
 		return failed()
-	})
+	}
+	return in.check.Rightly(in.report, repatch, func() error { return trainer.Compared(in.check, measure) })
 }
 
 // ticking tells the checker of each batch.

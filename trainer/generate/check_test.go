@@ -2,7 +2,9 @@ package generate_test
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -91,5 +93,82 @@ func wrongKernelWritesNothing(t *testing.T, op core.Op) {
 				near(t, name, got[i], want[i])
 			}
 		})
+	}
+}
+
+// nanLater is a kernel that gives nothing but NaN from some call on.
+type nanLater struct {
+	core.Kernel
+	calls, right int
+}
+
+func (k *nanLater) Forward(ctx context.Context, c *core.Call) error {
+	err := k.Kernel.Forward(ctx, c)
+	if k.calls++; k.calls > k.right {
+		for i := range c.Out[0].Float32s() {
+			c.Out[0].Float32s()[i] = float32(math.NaN())
+		}
+	}
+	return err
+}
+
+// TestAKernelThatGivesNaNLaterIsTakenOff, and the piece read again: in the middle of a long prompt, where nobody wants
+// logits, and at a token.
+func TestAKernelThatGivesNaNLaterIsTakenOff(t *testing.T) {
+	m := load(t, testdata.Shared(t, "golden", "models", "qwen2-tied"))
+	ids := random(m.Vocab(), 1029)
+	read := func(reg *core.Registry) (logits []float32, taken int) {
+		s := generate.NewSession(m, autograd.Heap{}, 0)
+		defer s.Close()
+		if reg != nil {
+			report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all", core.Inference())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer report.Restore()
+			defer s.Close()
+			check := crosscheck.New(1000)
+			check.OnWrong = func(*core.KernelError, int) { taken++ }
+			s.Check(check, report)
+		}
+		for _, piece := range [][]int32{ids[:1026], ids[1026:1027], ids[1027:1028], ids[1028:]} {
+			out, err := s.Feed(t.Context(), piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logits = append(logits, out...)
+		}
+		return logits, taken
+	}
+	want, _ := read(nil)
+	kernel := linked.Kernels()[slices.IndexFunc(linked.Kernels(), func(k core.Kernel) bool {
+		return k.Info().Op == core.PagedAttention
+	})]
+	layers := m.Config.NumHiddenLayers
+	for name, right := range map[string]int{"the second piece": layers, "the third token": 5 * layers} {
+		reg := core.NewRegistry()
+		if err := reg.Register(&nanLater{kerneltest.Verified(kernel), 0, right}); err != nil {
+			t.Fatal(err)
+		}
+		got, taken := read(reg)
+		if taken != 1 {
+			t.Errorf("%s: taken off %d times", name, taken)
+		}
+		near(t, name, got, want)
+	}
+}
+
+// TestNumbersThatOverflowAreSaid, though it is in the middle of a prompt that they do.
+func TestNumbersThatOverflowAreSaid(t *testing.T) {
+	m := load(t, testdata.Shared(t, "golden", "models", "qwen2-tied"))
+	for _, p := range m.Params() {
+		if strings.HasSuffix(p.Name, "o_proj.weight") {
+			p.Tensor.Float32s()[0] = float32(math.Inf(1))
+		}
+	}
+	s := generate.NewSession(m, autograd.Heap{}, 0)
+	defer s.Close()
+	if _, err := s.Feed(t.Context(), random(m.Vocab(), 1029)); err == nil || !strings.Contains(err.Error(), "or they overflow") {
+		t.Errorf("error %v", err)
 	}
 }

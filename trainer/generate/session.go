@@ -70,7 +70,7 @@ func (s *Session) Feed(ctx context.Context, ids []int32) ([]float32, error) {
 		if err == nil {
 			logits, err = s.read(ctx, len(p.IDs) == len(ids), p)
 		}
-		if err == nil {
+		if err == nil && logits != nil {
 			err = s.finite(logits, s.sequence.Len()+len(p.IDs))
 		}
 		if err != nil {

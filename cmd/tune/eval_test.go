@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	plain "github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// nanLater is a kernel that gives a NaN from its fourth call on.
+type nanLater struct {
+	core.Kernel
+	calls int
+}
+
+func (k *nanLater) Forward(ctx context.Context, c *core.Call) error {
+	err := k.Kernel.Forward(ctx, c)
+	if k.calls++; k.calls > 3 {
+		c.Out[0].Float32s()[0] = float32(math.NaN())
+	}
+	return err
+}
+
+// TestAKernelThatGivesNaNInAnEvaluationIsTakenOff: a loss that is not finite is measured once more, compared.
+func TestAKernelThatGivesNaNInAnEvaluationIsTakenOff(t *testing.T) {
+	mem, err := transport.NewMemory("eval", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	m, err := models.Load(filepath.Join(testdata.Shared(t, "data", "models"), "stories260K"), mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	var docs [][]int32
+	for i := range int32(20) {
+		docs = append(docs, []int32{i, i + 1, i + 2, i + 3, i + 4})
+	}
+	rows, err := data.Pack(docs, 8, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluate := func(in *inference) (r trainer.SetEval) {
+		e := &evalFlags{}
+		e.Batch, e.Seq = 2, 8
+		if err := (&app{stderr: io.Discard}).evalLoss(t.Context(), in, e, data.Slice(rows), &r, nil); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := evaluate(&inference{model: m, memory: mem})
+	reg := core.NewRegistry()
+	if err := reg.Register(&nanLater{plain.Kernel(core.LinearCrossEntropy), 0}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all", core.Inference())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &inference{model: m, memory: mem, report: report, check: (&app{stderr: io.Discard}).checker(1000, false)}
+	if got := evaluate(in); got.Loss != want.Loss {
+		t.Errorf("loss %g, want that without the kernel, %g", got.Loss, want.Loss)
+	}
+}
