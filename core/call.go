@@ -66,6 +66,19 @@ func (c *Call) Set(name string, t ...Tensor) {
 // Tokens returns T, the number of tokens, from the first input.
 func (c *Call) Tokens() int { return c.In[0].Shape[0] }
 
+// Axes returns the sizes of the symbolic axes of an op's shapes, which with the facts say how large everything in a call
+// is: tokens, positions or blocks, sequences, and places in their tables; a negative number for each that its inputs do
+// not have. The call has passed Check.
+func (c *Call) Axes() [dims]int {
+	bound := [dims]int{unbound, unbound, unbound, unbound}
+	at := 0
+	for _, a := range c.Sig.In {
+		bindShape(a.Shape, c.In[at].Shape, &bound)
+		at += a.Count
+	}
+	return bound
+}
+
 // Check verifies that every tensor is present with the dtype and shape of the
 // signature, that the symbolic axes agree, and that indices point at something that is
 // there (see Points). Errors wrap ErrBadCall. Run calls it before every kernel.

@@ -70,7 +70,7 @@ type Config struct {
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
-	// CheckEvery has the first call of each kernel, at each site and in each graph, compared
+	// CheckEvery has the first call of each kernel, at each site and of each shape, compared
 	// with the plain forward, and again after so many steps each; 0 for no comparison. See
 	// package crosscheck.
 	CheckEvery int `json:"check_every"`

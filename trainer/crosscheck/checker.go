@@ -37,7 +37,7 @@ type use struct {
 	kernel, site string
 	pass         core.Pass
 	facts        core.Facts
-	tokens       int
+	axes         [4]int // the sizes that are no facts: 16 tokens are of one sequence, or of as many
 	adds         bool
 }
 
@@ -126,7 +126,7 @@ func (w *watched) Series(c *core.Call) (core.Series, core.Kernel) {
 
 // use says which one a call is.
 func (w *watched) use(c *core.Call) use {
-	return use{w.Info().Name, c.Site, c.Pass, c.Facts, c.Tokens(), c.Adds()}
+	return use{w.Info().Name, c.Site, c.Pass, c.Facts, c.Axes(), c.Adds()}
 }
 
 // isRight reports whether a use was compared in this round.

@@ -1,6 +1,6 @@
 // Package crosscheck finds kernels that are wrong on a run's own tensors. A kernel may pass
 // every check on made-up data and still be wrong for the sizes, the positions or the weights
-// of one run; so its first call at each site of each graph is compared with the plain
+// of one run; so its first call at each site and of each shape is compared with the plain
 // formulas of the op, on the very tensors of that call, before anything is made of them.
 //
 // Compare does that for one call, and a Checker for all calls of a run.

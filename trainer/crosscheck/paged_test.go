@@ -1,6 +1,7 @@
 package crosscheck_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -67,4 +68,49 @@ func spoil(c *core.Call) bool {
 		}
 	}
 	return false
+}
+
+// bySequences is a kernel that is wrong for some numbers of sequences.
+type bySequences struct {
+	core.Kernel
+	wrong func(sequences int) bool
+}
+
+func (k *bySequences) Forward(ctx context.Context, c *core.Call) error {
+	err := k.Kernel.Forward(ctx, c)
+	if k.wrong(c.Input("query_lens").Shape[0]) {
+		c.Output("y").Float32s()[0]++
+	}
+	return err
+}
+
+// TestTokensOfOneSequenceAndOfSeveralAreCompared, also where there are as many of them.
+func TestTokensOfOneSequenceAndOfSeveralAreCompared(t *testing.T) {
+	const tokens = 4
+	f := core.Facts{DType: core.Float32, HeadDim: 4, Heads: 2, KVHeads: 1, BlockSize: 4, Scale: 0.5}
+	call := func(lens ...int32) *core.Call {
+		c, err := core.NewCall(core.PagedAttention, core.Forward, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, shape := range map[string]core.Shape{"q": {tokens, 2, 4}, "k_cache": {2, 4, 1, 4}, "v_cache": {2, 4, 1, 4},
+			"y": {tokens, 2, 4}} {
+			c.Set(name, core.NewTensor(core.Float32, shape...))
+		}
+		c.Set("block_tables", core.NewTensor(core.Int32, len(lens), 1))
+		c.Set("query_lens", core.FromInt32(lens, len(lens)))
+		c.Set("seq_lens", core.FromInt32(lens, len(lens)))
+		return c
+	}
+	one, several := call(tokens), call(1, 1, 1, 1)
+	for name, wrong := range map[string]int{"one": 1, "several": tokens} {
+		checker := crosscheck.New(1000)
+		k := checker.Watch(&bySequences{reference.Kernel(core.PagedAttention), func(n int) bool { return n == wrong }})
+		for i, c := range []*core.Call{one, several, one, several} {
+			err := core.Run(t.Context(), k, c)
+			if found := crosscheck.Wrong(err) != nil; found != (len(c.Input("query_lens").Int32s()) == wrong) {
+				t.Errorf("%s, call %d: error %v", name, i, err)
+			}
+		}
+	}
 }

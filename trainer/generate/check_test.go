@@ -168,7 +168,8 @@ func TestNumbersThatOverflowAreSaid(t *testing.T) {
 	}
 	s := generate.NewSession(m, autograd.Heap{}, 0)
 	defer s.Close()
-	if _, err := s.Feed(t.Context(), random(m.Vocab(), 1029)); err == nil || !strings.Contains(err.Error(), "or they overflow") {
+	_, err := s.Feed(t.Context(), random(m.Vocab(), 1029))
+	if err == nil || !strings.Contains(err.Error(), "or they overflow") {
 		t.Errorf("error %v", err)
 	}
 }
