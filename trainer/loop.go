@@ -46,7 +46,8 @@ type session struct {
 	job        *Job
 	engine     *Engine
 	check      *crosscheck.Checker // nil without
-	stale      bool                // the evaluation before training was with a kernel that is wrong
+	referred   bool                // log-probabilities of the reference were computed, not read
+	stale      bool                // what was done before training was with a kernel that is wrong
 	widened    []string            // what was said to be saved as float32
 	batch      int                 // rows of a batch of this rank
 	accumulate int                 // batches of a step of this rank
@@ -247,7 +248,7 @@ func (r *session) step(ctx context.Context) error {
 	r.check.Tick()
 	var done StepResult
 	err = r.rightly(func() (err error) {
-		if err := r.evaluateAgain(ctx); err != nil {
+		if err := r.beginAgain(ctx); err != nil {
 			return err
 		}
 		return Compared(r.check, func() (err error) {
@@ -302,6 +303,9 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	}
 	var e *Eval
 	err := r.rightly(func() error {
+		if err := r.beginAgain(ctx); err != nil {
+			return err
+		}
 		return Compared(r.check, func() (err error) {
 			e, err = r.evaluate(ctx)
 			return err

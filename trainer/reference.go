@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -23,6 +24,7 @@ import (
 type Reference struct {
 	model    string // what the numbers are of
 	logProbs map[answerKey]float64
+	given    map[answerKey]float64 // those of them that files had
 }
 
 // answerKey is the beginning of the SHA-256 of an answer with its prompt.
@@ -182,20 +184,36 @@ func (r *session) refer(ctx context.Context) error {
 			return fmt.Errorf("preference.Config.RefCache: %w", err)
 		}
 	}
-	computed := 0
-	for _, rows := range []data.Rows{j.Train, j.Eval} {
-		err := r.rightly(func() error {
-			return Compared(r.check, func() error {
-				n, err := r.engine.Refer(ctx, rows)
-				computed += n
-				return err
-			})
-		})
-		if err != nil {
-			return fmt.Errorf("the reference's log-probabilities: %w", err)
-		}
+	e.given = maps.Clone(e.logProbs)
+	return r.compute(ctx)
+}
+
+// compute gives the engine what no file has given, all of it: if a kernel is taken off meanwhile, or has been since,
+// none of it may be of that one.
+func (r *session) compute(ctx context.Context) error {
+	e, j, cache := r.engine.reference, r.job, r.job.Config.Preference.RefCache
+	if e == nil {
+		return nil
 	}
-	if cache != "" && computed > 0 {
+	computed := 0
+	err := r.rightly(func() error {
+		return Compared(r.check, func() error {
+			e.logProbs, computed = maps.Clone(e.given), 0
+			for _, rows := range []data.Rows{j.Train, j.Eval} {
+				n, err := r.engine.Refer(ctx, rows)
+				if err != nil {
+					return err
+				}
+				computed += n
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("the reference's log-probabilities: %w", err)
+	}
+	r.referred = computed > 0
+	if cache != "" && r.referred {
 		if err := e.save(cache); err != nil {
 			return fmt.Errorf("preference.Config.RefCache: %w", err)
 		}

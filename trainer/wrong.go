@@ -35,7 +35,7 @@ func Compared(check *crosscheck.Checker, f func() error) error {
 // onWrong tells of a kernel that was taken off.
 func (r *session) onWrong(w *core.KernelError, sites int) {
 	r.sum.Wrong = append(r.sum.Wrong, w)
-	r.stale = r.state.Step == 0 && r.state.Eval != nil
+	r.stale = r.state.Step == 0 && (r.state.Eval != nil || r.referred)
 	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
 	if r.job.Registry != nil {
 		r.state.Machine = placement.This(r.job.Registry, r.state.Kernels)
@@ -53,14 +53,20 @@ func TakenOff(w *core.KernelError, sites int) error {
 	return fmt.Errorf("%w; the plugin is taken off %s plain from here on, and what it gave is computed again", w, which)
 }
 
-// evaluateAgain repeats the evaluation before training, if a kernel that it was done with
-// was found wrong in the first step: even if only a gradient is, a run that never had the
-// kernel has another rounding there.
-func (r *session) evaluateAgain(ctx context.Context) error {
+// beginAgain repeats what was done before the first step, if a kernel that it was done with
+// was found wrong since: the log-probabilities of a reference, and the evaluation. Even if only a
+// gradient is, a run that never had the kernel has another rounding there.
+func (r *session) beginAgain(ctx context.Context) error {
 	if !r.stale {
 		return nil
 	}
+	if err := r.compute(ctx); err != nil {
+		return err
+	}
 	r.stale = false
+	if r.state.Eval == nil {
+		return nil
+	}
 	r.out.lines.Truncate(r.logged)
 	r.state.Eval, r.state.Before = nil, nil
 	return r.evaluateIfDue(ctx)

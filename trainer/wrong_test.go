@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // faulty is the reference of an op, under a name of its own, with a fault in some calls: of
@@ -298,5 +301,54 @@ func TestAKernelThatGivesNaNLaterIsTakenOff(t *testing.T) {
 	_, sum := finish(t, j)
 	if len(sum.Wrong) != 1 || sum.Steps != j.Config.Steps {
 		t.Errorf("%d steps, taken off: %v", sum.Steps, sum.Wrong)
+	}
+}
+
+// TestAWrongKernelIsNotOfTheReference: log-probabilities of a model that preferences are relative to are computed
+// before the first step, which finds a gradient wrong. What they are without the kernel, they are then; those that a
+// file has for the next run, too.
+func TestAWrongKernelIsNotOfTheReference(t *testing.T) {
+	mem := plugintest.Memory(t)
+	fault := func(c *core.Call) {
+		if c.Pass == core.Backward {
+			double(c, "dx")
+			return
+		}
+		for i, v := range c.Output("y").Float32s() { // as right as another order of sums
+			c.Output("y").Float32s()[i] = math.Nextafter32(v, 2*v)
+		}
+	}
+	for name, noEval := range map[string]bool{"evaluated": false, "not evaluated": true} {
+		t.Run(name, func(t *testing.T) {
+			run := func(kernels string) (outcome, string) {
+				file := filepath.Join(t.TempDir(), "reference.json")
+				j := checkedJob(t, mem, kernels, nil, &faulty{reference.Kernel(core.RMSNorm), "wrong", fault})
+				preferring(t, j, preference.Config{Stage: preference.DPO, RefCache: file})
+				if j.Config.Checkpoints.NoEval = noEval; noEval {
+					j.Eval = nil
+				}
+				got, sum := finish(t, j)
+				if taken := len(sum.Wrong); taken != 0 != (kernels == "wrong") {
+					t.Fatalf("%s: %d kernels were wrong", kernels, taken)
+				}
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range got.steps {
+					got.steps[i].Metrics = nil // a pointer to what losses are made of
+				}
+				for i := range got.evals {
+					got.evals[i].Metrics = nil
+				}
+				return got, string(text)
+			}
+			want, wantFile := run("none")
+			got, gotFile := run("wrong")
+			same(t, got, want)
+			if gotFile != wantFile {
+				t.Error("the file has other log-probabilities")
+			}
+		})
 	}
 }
