@@ -25,7 +25,7 @@ type version struct {
 // that it packed once and knows by their address, or by a few of their elements; tables as
 // long as the first call's; buffers that do not grow; a forward pass that the backward pass
 // relies on; and calls that go wrong now and then, if that is once in Options.Calls or more
-// often.
+// often. Then some of them are run in series.
 func (t *trial) anyOrder(ctx context.Context) error {
 	t.Case = string(t.Op) + " " + t.Facts.DType.String() + " " + t.Kind
 	places, err := t.places(ctx)
@@ -43,9 +43,10 @@ func (t *trial) anyOrder(ctx context.Context) error {
 		v.runPassAt(ctx, p.place, pass, v.first, v.first, poisons[i%2], t.Result)
 		if t.Status == Failed {
 			t.prefix("call %d of %d, %v with %d tokens: ", i+1, times, p.in.Facts, p.in.Tokens)
-			break
+			return nil
 		}
 	}
+	t.inSeries(ctx, rng, places)
 	return nil
 }
 

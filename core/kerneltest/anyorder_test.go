@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -93,5 +94,45 @@ func TestCallsInAnyOrderFindWhatIsKept(t *testing.T) {
 	if r := kerneltest.AnyOrder(context.Background(), reference.Single(keptBugsOp),
 		core.Float32, 400); r.Status != kerneltest.OK {
 		t.Error(r.Err())
+	}
+}
+
+// serial is a kernel whose process takes series, of which it does not run all calls.
+type serial struct {
+	core.Kernel
+	runs   func(i, n int) bool // whether it runs call i of n
+	series int
+}
+
+func (s *serial) Series(*core.Call) (core.Series, core.Kernel) { return s, s.Kernel }
+
+func (s *serial) RunSeries(ctx context.Context, steps []core.Step, _ func(int, time.Duration)) (int, error) {
+	s.series++
+	for i, step := range steps {
+		if !s.runs(i, len(steps)) {
+			continue
+		}
+		if err := core.Run(ctx, step.Kernel, step.Call); err != nil {
+			return i, err
+		}
+	}
+	return len(steps), nil
+}
+
+// TestSeriesThatAreNotDoneAreFound: each call by itself is right.
+func TestSeriesThatAreNotDoneAreFound(t *testing.T) {
+	for name, runs := range map[string]func(i, n int) bool{
+		"all":            func(int, int) bool { return true },
+		"the first":      func(i, _ int) bool { return i == 0 },
+		"all but a last": func(i, n int) bool { return i+1 < n },
+	} {
+		k := &serial{Kernel: reference.Single(core.RMSNorm), runs: runs}
+		r := kerneltest.AnyOrder(t.Context(), k, core.Float32, 40)
+		if r.Status != kerneltest.OK != (name != "all") || k.series == 0 {
+			t.Errorf("%s of %d series: %v", name, k.series, r.Err())
+		}
+		if name != "all" && !strings.Contains(r.Err().Error(), "series 1, call ") {
+			t.Errorf("%s: %v", name, r.Err())
+		}
 	}
 }

@@ -50,15 +50,20 @@ func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, 
 }
 
 // runPoisoned fills the outputs and runs the call.
-func runPoisoned(ctx context.Context, k core.Kernel, c *core.Call, poison byte) error {
-	for _, o := range c.Out {
-		fill(o.Data, poison)
-	}
-	furnishAll(c)
+func runPoisoned(ctx context.Context, k core.Kernel, c *core.Call, with byte) error {
+	poison(c, with)
 	if err := core.Run(ctx, k, c); err != nil {
 		return fmt.Errorf("error: %w", err)
 	}
 	return nil
+}
+
+// poison makes the outputs of a call what the kernel is to overwrite.
+func poison(c *core.Call, with byte) {
+	for _, o := range c.Out {
+		fill(o.Data, with)
+	}
+	furnishAll(c)
 }
 
 // furnishAll puts into outputs of which the call keeps a part what is there before it: the same in every run.

@@ -116,8 +116,13 @@ func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, befor
 		r.fail(violation(pass, "", err))
 		return
 	}
+	p.compareAt(c, before, now, r)
+}
+
+// compareAt is what runPassAt does with a call that has been run.
+func (p prepared) compareAt(c *core.Call, before, now outputs, r *Result) {
 	for i, a := range tensors(c.Sig.Out) {
-		key := pass.String() + a.Name
+		key := c.Pass.String() + a.Name
 		share, err := 0.0, error(nil)
 		if was, ok := before[key]; ok {
 			now[key], err = was, sameBits(was, c.Out[i])
@@ -125,11 +130,11 @@ func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, befor
 			x := core.NewTensor(c.Out[i].DType, c.Out[i].Shape...)
 			copy(x.Data, c.Out[i].Data)
 			now[key] = x
-			share, err = p.want[pass].compare(i, x)
+			share, err = p.want[c.Pass].compare(i, x)
 		}
 		r.Share = max(r.Share, share)
 		if err != nil {
-			r.fail(violation(pass, a.Name, err))
+			r.fail(violation(c.Pass, a.Name, err))
 		}
 	}
 }
