@@ -245,7 +245,9 @@ func (r *session) step(ctx context.Context) error {
 	if err = agree(r.job.World, err); err != nil {
 		return err
 	}
-	r.check.Tick()
+	if r.check.Tick(); r.job.Model.Adapter != nil && r.changesFirst(r.state.Step-1) {
+		r.check.Again() // until then B was 0, and with it whatever A has a part in
+	}
 	var done StepResult
 	err = r.rightly(func() (err error) {
 		if err := r.beginAgain(ctx); err != nil {
@@ -282,6 +284,11 @@ func (r *session) step(ctx context.Context) error {
 	r.out.log(s.Last)
 	call(r.job.Hooks.OnStep, s.Last)
 	return nil
+}
+
+// changesFirst reports whether the step after n others has a learning rate, and the one before it had none.
+func (r *session) changesFirst(n int) bool {
+	return n >= 0 && r.schedule.At(n) > 0 && (n == 0 || r.schedule.At(n-1) == 0)
 }
 
 // fellBack is the error of a strict run in which the reference answered for a kernel.

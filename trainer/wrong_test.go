@@ -15,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/preference"
 )
@@ -350,5 +351,30 @@ func TestAWrongKernelIsNotOfTheReference(t *testing.T) {
 				t.Error("the file has other log-probabilities")
 			}
 		})
+	}
+}
+
+// TestTheGradientOfAnAdaptersAIsCompared: it is 0 as long as B is, whatever a kernel does to it.
+func TestTheGradientOfAnAdaptersAIsCompared(t *testing.T) {
+	mem := plugintest.Memory(t)
+	for _, warmup := range []int{0, 2} { // the first step of which changes nothing
+		m, err := models.LoadWith(tinyFolder(t), mem, models.LoadOptions{LoRA: lora.Config{Rank: 4, Alpha: 8}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := &faulty{reference.Kernel(core.Linear), "wrong", func(c *core.Call) {
+			if c.Pass == core.Backward && c.Facts.Rank > 0 {
+				double(c, "dlora_a")
+			}
+		}}
+		j := checkedJob(t, mem, "wrong", func(c *trainer.Config) { c.Warmup = warmup }, wrong)
+		j.Model = m
+		sum, err := j.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sum.Wrong) != 1 || !strings.Contains(sum.Wrong[0].Error(), "dlora_a") {
+			t.Errorf("warm-up of %d steps; taken off: %v", warmup, sum.Wrong)
+		}
 	}
 }
