@@ -118,7 +118,7 @@ func one(r records.Record, names []string) (string, error) {
 
 // optionalColumns are looked for in every row, under these names.
 func optionalColumns() Columns {
-	return Columns{System: "system", Tools: "tools", History: "history"}
+	return Columns{System: "system", Tools: "tools", Functions: "functions", History: "history"}
 }
 
 func alpaca(r records.Record) (Layout, error) {

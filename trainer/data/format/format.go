@@ -52,14 +52,16 @@ type Columns struct {
 	Messages string // of ShareGPT and Messages
 	System   string
 	Tools    string
-	Chosen   string // of Pairs
-	Rejected string
-	Mark     string // of Marked
+	// Functions are Tools as OpenAI's API had them before
+	Functions string
+	Chosen    string // of Pairs
+	Rejected  string
+	Mark      string // of Marked
 }
 
 func (c Columns) list() []string {
-	return []string{c.Text, c.Prompt, c.Query, c.Response, c.History, c.Messages, c.System, c.Tools, c.Chosen, c.Rejected,
-		c.Mark}
+	return []string{c.Text, c.Prompt, c.Query, c.Response, c.History, c.Messages, c.System, c.Tools, c.Functions,
+		c.Chosen, c.Rejected, c.Mark}
 }
 
 // Tags are the names inside a conversation. Roles adds to the names of roles that are

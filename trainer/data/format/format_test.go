@@ -119,6 +119,16 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 				{"role": "tool", "content": "2", "tool_call_id": "1"}]}`,
 			`assistant "" calls [{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1.0}}}]` + "\n" +
 				`tool "2" tool_call_id "1"` + "\n"},
+		"messages with a call, and functions, as OpenAI's API had them before": {Messages,
+			`{"messages": [{"role": "assistant", "content": null,
+				"function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "2"},
+				{"role": "assistant", "content": "3", "function_call": null}], "functions": [{"name": "f"}]}`,
+			`assistant "" calls [{"type":"function","function":{"name":"f","arguments":{"x":1}}}]` + "\n" +
+				"tool \"2\" name \"f\"\nassistant \"3\"\n" + `tools [{"type":"function","function":{"name":"f"}}]` + "\n"},
+		"messages with lists of no calls": {Messages,
+			`{"messages": [{"role": "user", "content": "a", "tool_calls": []}, {"role": "assistant", "content": "b", ` +
+				`"tool_calls": "[]"}]}`,
+			"user \"a\"\nassistant \"b\"\n"},
 		"messages of parts": {Messages,
 			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]},
 				{"role": "assistant", "content": [{"type": "reasoning", "value": "hm"},

@@ -75,6 +75,9 @@ func (l Layout) message(v any) (m chat.Message, mute bool, err error) {
 	}
 	content, ok := o.Get(l.Tags.Content)
 	calls, _ := o.Get("tool_calls")
+	if calls == nil {
+		calls, _ = o.Get("function_call") // as OpenAI's API had it before, one alone
+	}
 	if !ok && calls == nil {
 		return m, false, fmt.Errorf("no %q", l.Tags.Content)
 	}
@@ -88,7 +91,7 @@ func (l Layout) message(v any) (m chat.Message, mute bool, err error) {
 	}
 	for key, v := range o.All() {
 		switch key := key.(string); key {
-		case l.Tags.Role, l.Tags.Content, "tool_calls":
+		case l.Tags.Role, l.Tags.Content, "tool_calls", "function_call":
 		case "weight", "loss_weight":
 			if mute, err = weight(v, m.Role); err != nil {
 				return m, false, fmt.Errorf("%s: %w", key, err)
@@ -184,10 +187,11 @@ func addPart(m *chat.Message, part any) error {
 	return nil
 }
 
-// addCalls adds calls to those that a message has.
+// addCalls adds calls to those that a message has. An empty list is none: templates that ask whether there is a list
+// would write its brackets and leave out the content.
 func addCalls(m *chat.Message, v any) error {
 	calls, err := toolCalls(v)
-	if err != nil {
+	if err != nil || len(calls) == 0 {
 		return err
 	}
 	if before, ok := m.ToolCalls.([]any); ok {

@@ -11,11 +11,16 @@ import (
 // tools reads the functions that the assistant may call, in the form that chat templates
 // expect: {"type": "function", "function": {"name": ...}}.
 func (l Layout) tools(r records.Record) ([]any, error) {
-	list, err := l.list(r, l.Columns.Tools)
+	column := l.Columns.Tools
+	list, err := l.list(r, column)
+	if list == nil && err == nil {
+		column = l.Columns.Functions
+		list, err = l.list(r, column)
+	}
 	for i, v := range list {
 		o, ok := v.(*chat.Object)
 		if !ok {
-			return nil, fmt.Errorf("field %q: tool %d is not an object", l.Columns.Tools, i+1)
+			return nil, fmt.Errorf("field %q: tool %d is not an object", column, i+1)
 		}
 		if _, ok := o.Get("function"); !ok {
 			list[i] = function(o)
