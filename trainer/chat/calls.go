@@ -55,8 +55,8 @@ func (t *Template) ExampleCall() string {
 	return written
 }
 
-// Fit gives calls of tools, in messages of FromAPI, the form that the template takes: content that is null or "" where
-// there is none, and arguments that are objects, or the text that the API has.
+// Fit gives calls of tools, in messages with a text or nothing for content, the form that the template takes: content
+// that is null or "" where there is none, and arguments that are objects, or the text that the API has.
 func (t *Template) Fit(c Conversation) Conversation {
 	if slices.ContainsFunc(c.Messages, func(m Message) bool { return m.ToolCalls != nil }) {
 		f, _ := t.calls(c.Tools, c.Vars)

@@ -11,7 +11,8 @@ import (
 )
 
 // Spans renders a conversation and cuts the text where the assistant's own words begin
-// and end: what a model is to learn. Put together, the spans are what Render gives.
+// and end: what a model is to learn. Put together, the spans are what Render gives of the
+// conversation as Fit returns it: what is learned has calls as they are written in a prompt.
 //
 // A template with generation blocks says itself which the words are. Of any other they
 // are what it writes for the message after the generation prompt, with the token that
@@ -26,6 +27,7 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 			return nil, err
 		}
 	}
+	c = t.Fit(c)
 	full, err := t.render(c, false)
 	if err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func writesCalls(m Message, words string) error {
 		value, _ := object.Get("name")
 		if name, ok := value.(string); ok && !strings.Contains(words, name) {
 			return fmt.Errorf("the chat template does not write the call of %q as the assistant's words; "+
-				"leave such rows out, or use a model with a template for calls (some want content to be null beside them)", name)
+				"leave such rows out, or use a model with a template for calls (some write none beside content)", name)
 		}
 	}
 	return nil

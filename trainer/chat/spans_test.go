@@ -45,7 +45,7 @@ func learned(t *testing.T, tm *Template, c Conversation) []string {
 			t.Errorf("span %d, %q, is told to be message %d", i, s.Text, s.Message)
 		}
 	}
-	text, err := tm.Render(c, false)
+	text, err := tm.Render(tm.Fit(c), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,28 @@ func TestWordsWithCalls(t *testing.T) {
 	}
 }
 
+// TestWordsHaveTheCallsThatAPromptHas: a model learns calls in the form in which they stand in a prompt, also where
+// the template has one of its own.
+func TestWordsHaveTheCallsThatAPromptHas(t *testing.T) {
+	tm, err := Parse("t", `{% for m in messages %}<{{ m.role }}>{% if m.content is none %}{% for c in m.tool_calls %}`+
+		`{{ c.function.name + c.function.arguments }}{% endfor %}{% else %}{{ m.content }}{% endif %}</s>{% endfor %}`+
+		`{{ '<assistant>' if add_generation_prompt }}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, learned(t, tm, callOfAdd(t)), `add{"b":2,"a":1.0}</s>`, "It is 3.</s>", "Welcome.</s>")
+}
+
 // TestCallsLeftOutAreErrors: a template that does not write calls would teach a model to
-// end its turn where it should call.
+// end its turn where it should call. That of R1 writes them in another place than an answer.
 func TestCallsLeftOutAreErrors(t *testing.T) {
-	for _, name := range []string{"TinyLlama-1.1B-Chat-v1.0", "HuggingFaceTB-SmolLM3-3B",
-		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B"} {
-		if _, err := published(t, name).Spans(callOfAdd(t)); err == nil || !strings.Contains(err.Error(),
-			`does not write the call of "add"`) {
-			t.Errorf("%s: error %v, want one about the call", name, err)
+	for name, why := range map[string]string{
+		"TinyLlama-1.1B-Chat-v1.0":                 `does not write the call of "add"`,
+		"HuggingFaceTB-SmolLM3-3B":                 `does not write the call of "add"`,
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "it cannot be told",
+	} {
+		if _, err := published(t, name).Spans(callOfAdd(t)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: error %v, want one with %s", name, err, why)
 		}
 	}
 }
