@@ -14,6 +14,8 @@ func TestErrors(t *testing.T) {
 		{`{{ missing.x }}`, "1:11: 'missing' is undefined"},
 		{`{{ missing() }}`, "'missing' is undefined"},
 		{`{{ missing + 1 }}`, "'missing' is undefined"},
+		{`{{ missing|int(7) }}`, "'missing' is undefined"},
+		{`{{ d.missing|float }}`, "'dict object' has no attribute 'missing'"},
 		{`{{ d.missing.x }}`, "'dict object' has no attribute 'missing'"},
 		{`{{ 'a' + 1 }}`, `can only concatenate str (not "int") to str`},
 		{`{{ 1 + 'a' }}`, "unsupported operand type(s) for +: 'int' and 'str'"},

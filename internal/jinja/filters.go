@@ -55,6 +55,7 @@ func absolute(_ *run, a args) any {
 // toInt is the filter int: what is no number becomes the default.
 func toInt(_ *run, a args) any {
 	v := a.values[0]
+	mustExist(v)
 	if s, ok := v.(string); ok {
 		if n, err := parseNumber(strings.TrimFunc(s, isSpace)); err == nil {
 			v = n
@@ -74,6 +75,7 @@ func toInt(_ *run, a args) any {
 
 // toFloat is the filter float: what is no number becomes the default.
 func toFloat(_ *run, a args) any {
+	mustExist(a.values[0])
 	x, ok := number(a.values[0])
 	s, isText := a.values[0].(string)
 	if digits, isBig := a.values[0].(jsonInt); isBig {
@@ -121,8 +123,12 @@ func titleFilter(s string) string {
 	}, s)
 }
 
+// lineEnds makes line feeds of all that Python's splitlines takes for the end of a line.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\x1c", "\n", "\x1d", "\n",
+	"\x1e", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // indent puts blanks, or a text, before every line but the first, and not before empty
-// ones; first and blank ask for these too.
+// ones; first and blank ask for these too. Lines then end with line feeds, however they did.
 func indent(r *run, a args) any {
 	by, isText := a.or(1, nil).(string)
 	if !isText {
@@ -130,7 +136,7 @@ func indent(r *run, a args) any {
 		r.chargeTimes(n, 1)
 		by = strings.Repeat(" ", int(n))
 	}
-	lines := strings.Split(a.text(0), "\n")
+	lines := strings.Split(lineEnds.Replace(a.text(0)), "\n")
 	for i, line := range lines {
 		if i > 0 && (line != "" || a.flag(3)) || i == 0 && a.flag(2) {
 			r.charge(len(by))

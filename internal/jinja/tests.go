@@ -18,7 +18,7 @@ var tests = map[string]builtin{
 	"number":    {value, on(isNumber)},
 	"integer":   {value, on(func(v any) bool { return TypeName(v) == "int" })},
 	"float":     {value, on(func(v any) bool { return TypeName(v) == "float" })},
-	"callable":  {value, on(func(v any) bool { _, ok := v.(callable); return ok })},
+	"callable":  {value, on(isCallable)},
 	"sequence":  {value, on(isSequence)},
 	"iterable":  {value, on(isIterable)},
 	"lower":     {value, cased(unicode.IsLower, unicode.IsUpper)},
@@ -57,6 +57,12 @@ func isNumber(v any) bool {
 	_, isBig := v.(jsonInt)
 	_, ok := number(v)
 	return ok || isBig
+}
+
+// isCallable is true of what is undefined, too, which Python can call to fail.
+func isCallable(v any) bool {
+	_, ok := v.(callable)
+	return ok || isUndefined(v)
 }
 
 func isSequence(v any) bool {
