@@ -276,6 +276,9 @@ func TestABadRowSaysWhatIsWrong(t *testing.T) {
 		"an empty conversation":  {sharegpt, `{"conversations": []}`, "no message of the assistant to learn"},
 		"nobody answers": {sharegpt, `{"conversations": [{"from": "human", "value": "x"}]}`,
 			"no message of the assistant to learn"},
+		"an assistant that says nothing": {messages, `{"messages": [{"role": "user", "content": "x"}, ` +
+			`{"role": "assistant", "content": null, "tool_calls": []}]}`,
+			"message 2: content is null, and nothing is called"},
 		"an unknown role": {sharegpt, `{"conversations": [{"from": "dog", "value": "x"}]}`,
 			`message 1: from is "dog"; known: assistant, bard`},
 		"a role that is a number": {sharegpt, `{"conversations": [{"from": 1, "value": "x"}]}`,

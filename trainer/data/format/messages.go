@@ -102,6 +102,10 @@ func (l Layout) message(v any) (m chat.Message, mute bool, err error) {
 			}
 		}
 	}
+	_, thinks := m.Extra.Get("reasoning_content")
+	if role == assistant && content == nil && m.ToolCalls == nil && !thinks {
+		return m, false, fmt.Errorf("%s is null, and nothing is called: the assistant says nothing", l.Tags.Content)
+	}
 	return m, mute, nil
 }
 
