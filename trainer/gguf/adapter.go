@@ -3,7 +3,6 @@ package gguf
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -58,10 +57,9 @@ func exportAdapter(o Options, adapter string, m *models.Model, as Type) (*Result
 		return nil, err
 	}
 	out, r := new(file), &Result{Arch: f.arch, Type: as.name}
-	c := m.Adapter.Config()
-	alpha := c.Alpha
-	if c.RSLoRA { // the reader divides by the rank, and not by its root
-		alpha *= math.Sqrt(float64(c.Rank))
+	alpha, err := m.Adapter.Alpha() // which the reader divides by the rank
+	if err != nil {
+		return nil, fmt.Errorf("%w, of which GGUF has one; merge it with tune merge, and export the model", err)
 	}
 	out.set("general.architecture", f.arch)
 	out.set("general.type", "adapter")

@@ -1,6 +1,7 @@
 package gguf_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -148,5 +149,33 @@ func TestAdaptersThatTheFormatHasNoPlaceForAreRefused(t *testing.T) {
 	_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out, Type: "q8_0"}, folder, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "an adapter is f32 or f16") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAnAdapterHasOneAlpha: alpha_pattern may give all modules the same, but not each its own.
+func TestAnAdapterHasOneAlpha(t *testing.T) {
+	dir := small(t, "llama", nil)
+	for pattern, want := range map[string]float32{`{}`: 6, `{"q_proj": 3, ".*": 3}`: 3, `{"k_proj": 3}`: 0} {
+		folder := adapter(t, dir, lora.Config{Rank: 4, Alpha: 6, Targets: []string{"q_proj", "k_proj"}})
+		path := filepath.Join(folder, lora.ConfigFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte(`"alpha_pattern": {}`), []byte(`"alpha_pattern": `+pattern), 1)
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if want > 0 {
+			if f := readFile(t, exportAdapter(t, dir, folder)); f.keys["adapter.lora.alpha"] != want {
+				t.Errorf("%s: alpha %v, want %v", pattern, f.keys["adapter.lora.alpha"], want)
+			}
+			continue
+		}
+		out := filepath.Join(t.TempDir(), "x.gguf")
+		_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, folder, autograd.Heap{})
+		if err == nil || !strings.Contains(err.Error(), "different scales, of which GGUF has one; merge it with tune") {
+			t.Errorf("%s: error %v", pattern, err)
+		}
 	}
 }

@@ -19,6 +19,7 @@ type Adapter struct {
 	base    string // the model that it is for, as base_model_name_or_path
 	body    *nn.Body
 	targets []nn.Target
+	each    []Config    // of each target, with its own rank and alpha
 	a, b    []*nn.Param // of each target
 	m       []*nn.Param // of each target, with DoRA; none without
 	whole   []*nn.Param // trained as they are
@@ -68,9 +69,13 @@ func (a *Adapter) params() []*nn.Param { return slices.Concat(a.a, a.b, a.m) }
 type adapt func(nn.Target, nn.Adaptation) (A, B *nn.Param, err error)
 
 func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target) (*Adapter, error) {
-	a := &Adapter{config: c, base: base, body: body, targets: targets}
-	for _, t := range a.targets {
-		A, B, err := put(t, c.adaptation())
+	each, err := c.each(targets)
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{config: c, base: base, body: body, targets: targets, each: each}
+	for i, t := range a.targets {
+		A, B, err := put(t, each[i].adaptation())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
@@ -140,9 +145,8 @@ func (a *Adapter) merge(r *Rounding) error {
 			weights[e.Name] = weight{p, e}
 		}
 	}
-	scale := float32(a.config.adaptation().Scale)
 	for i, t := range a.targets {
-		A, B := a.a[i], a.b[i]
+		A, B, scale := a.a[i], a.b[i], float32(a.each[i].adaptation().Scale)
 		for e, module := range t.Modules {
 			name := module + ".weight"
 			var magnitudes []float32

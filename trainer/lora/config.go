@@ -36,6 +36,10 @@ type Config struct {
 	// and so the run goes on to the bit wherever that was computed.
 	Start string `json:"-"`
 
+	// Ranks and Alphas are those that modules of an adapter that was read have of their own.
+	Ranks  Pattern `json:"-"`
+	Alphas Pattern `json:"-"`
+
 	// Modules are what is trained as it is beside the adapters, as nn.Param.Named has it. Whoever loads
 	// the model has seen to it that these are trained; see models.Selection.
 	Modules []string `json:"-"`
@@ -64,6 +68,8 @@ func (c Config) Base() core.DType {
 // Enabled reports whether there are adapters.
 func (c Config) Enabled() bool { return c.Rank > 0 || c.Adapter != "" }
 
+const mostRank = 1 << 16
+
 // Validate reports every field that makes no sense.
 func (c Config) Validate() error {
 	var errs []error
@@ -72,7 +78,6 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	const mostRank = 1 << 16
 	need(c.Rank >= 0 && c.Rank <= mostRank, "lora.Config.Rank is %d, must be between 0 and %d", c.Rank, mostRank)
 	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32,
 		"lora.Config.Alpha is %g, must not be negative, and finite in float32", c.Alpha)
@@ -103,6 +108,7 @@ func (c Config) Validate() error {
 	need(c.Enabled() || !c.BaseNF4, "lora.Config.BaseNF4 is for LoRA, which leaves these weights as they are: give "+
 		"lora.Config.Rank or lora.Config.Adapter too")
 	need(!c.BaseInt8 || !c.BaseNF4, "lora.Config.BaseInt8 and lora.Config.BaseNF4 are given: choose one")
+	errs = append(errs, c.validatePatterns())
 	return errors.Join(errs...)
 }
 

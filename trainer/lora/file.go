@@ -39,8 +39,8 @@ type fields struct {
 	DoRA         bool     `json:"use_dora"`
 	Inference    bool     `json:"inference_mode"`
 	InitWeights  any      `json:"init_lora_weights"`
-	RankPattern  struct{} `json:"rank_pattern"`
-	AlphaPattern struct{} `json:"alpha_pattern"`
+	RankPattern  Pattern  `json:"rank_pattern"`
+	AlphaPattern Pattern  `json:"alpha_pattern"`
 	Save         []string `json:"modules_to_save"`
 	Layers       numbers  `json:"layers_to_transform"`
 	Pattern      any      `json:"layers_pattern"` // written with Layers, and checked before it is read
@@ -64,7 +64,7 @@ func (n *names) UnmarshalJSON(b []byte) error {
 // harmless are fields that change nothing about what an adapter computes, whatever they
 // say; those of the struct are checked one by one.
 var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules",
-	"exclude_modules",
+	"exclude_modules", "rank_pattern", "alpha_pattern",
 	"use_rslora", "use_dora", "peft_type", "modules_to_save", "layers_to_transform",
 	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core",
 	"loftq_config", "eva_config", "corda_config",
@@ -108,7 +108,7 @@ func parse(b []byte) (Config, string, error) {
 		return Config{}, "", errors.New("field target_modules names no module")
 	}
 	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA,
-		DoRA: f.DoRA, Layers: f.Layers, Modules: f.Save}
+		DoRA: f.DoRA, Layers: f.Layers, Modules: f.Save, Ranks: f.RankPattern, Alphas: f.AlphaPattern}
 	one := strings.HasPrefix(compact(all["target_modules"]), `"`)
 	excluded, found := all["exclude_modules"]
 	if one && f.Targets[0] != AllLinear || found && !slices.Contains(off, compact(excluded)) {
@@ -156,6 +156,7 @@ func (a *Adapter) JSON() ([]byte, error) {
 	}
 	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets,
 		RSLoRA: c.RSLoRA, DoRA: c.DoRA, Save: a.wholeNames(), Layers: c.Layers, Pattern: pattern,
+		RankPattern: c.Ranks, AlphaPattern: c.Alphas,
 		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
 	return append(b, '\n'), err
 }
@@ -199,8 +200,12 @@ func load(body *nn.Body, put adapt, dir string) (_ *Adapter, err error) {
 	}
 	defer f.Close()
 	// Asked before there is memory for any: r is but a number in a small file.
-	for _, t := range targets {
-		for _, e := range t.Entries(c.Rank) {
+	each, err := c.each(targets)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
+	}
+	for i, t := range targets {
+		for _, e := range t.Entries(each[i].Rank) {
 			if err := check(f, e); err != nil {
 				return nil, fmt.Errorf("%s: %w%s", WeightsFile, err, madeFor(base))
 			}
@@ -291,8 +296,8 @@ func (a *Adapter) Read(dir string) (err error) {
 
 // numbers names what an adapter computes, but for its targets, which its tensors show.
 func (c Config) numbers() string {
-	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v",
-		c.Rank, c.Alpha, c.Dropout, c.RSLoRA, c.DoRA)
+	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v, rank_pattern %v, "+
+		"alpha_pattern %v", c.Rank, c.Alpha, c.Dropout, c.RSLoRA, c.DoRA, c.Ranks, c.Alphas)
 }
 
 // fill takes all tensors of a file over.

@@ -62,8 +62,6 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	for _, tt := range []struct{ field, value, want string }{
 		{"use_qalora", "true", "field use_qalora is true, which is not supported"},
 		{"bias", `"all"`, `field bias is "all"`},
-		{"rank_pattern", `{"q_proj": 4}`, "field rank_pattern is"},
-		{"alpha_pattern", `{"q_proj": 4}`, "field alpha_pattern is"},
 		{"layers_pattern", `["h"]`, `field layers_pattern is ["h"]`},
 		{"target_parameters", `["mlp.experts.gate_up_proj"]`, "field target_parameters is"},
 		{"fan_in_fan_out", "true", "field fan_in_fan_out is true"},
@@ -130,6 +128,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"peft_type": "LORA", "r": 1e3, "target_modules": "all-linear"}`))
 	f.Add([]byte(`{"peft_type": "LORA", "target_modules": ".*_proj"}`))
 	f.Add([]byte(`{"peft_type": "LORA", "target_modules": ["q_proj"], "exclude_modules": "lm_head"}`))
+	f.Add([]byte(`{"peft_type": "LORA", "target_modules": ["q"], "rank_pattern": {"q": 4}, "alpha_pattern": {"k": 1}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, base, err := parse(b)
 		if err != nil {
@@ -142,7 +141,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(fields{Base: base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: c.Targets,
-			RSLoRA:   c.RSLoRA,
+			RSLoRA:      c.RSLoRA,
+			RankPattern: c.Ranks, AlphaPattern: c.Alphas,
 			PEFTType: "LORA", TaskType: causal, Bias: "none"})
 		if err != nil {
 			t.Fatal(err)
