@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
@@ -163,14 +164,7 @@ func (r *session) refer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.model = fmt.Sprintf("SHA-256 %s, precision %s, int8 %v", model, c.Precision, c.LoRA.BaseInt8)
-		if c.LoRA.BaseNF4 {
-			e.model += ", nf4"
-		}
-		if c.LoRA.Init != "" { // rounded or quantised without the part that adapters have
-			e.model += fmt.Sprintf(", %s of rank %d", c.LoRA.Init, c.LoRA.Rank)
-		}
-		if e.model, err = besideAdapter(e.model, c.LoRA.Adapter); err != nil {
+		if e.model, err = besideAdapter(j.arithmetic(model), c.LoRA.Adapter); err != nil {
 			return err
 		}
 	}
@@ -219,6 +213,28 @@ func (r *session) compute(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// arithmetic says, of the model with such a fingerprint, all that its log-probabilities depend on.
+func (j *Job) arithmetic(model string) string {
+	c := j.Config
+	how := fmt.Sprintf("SHA-256 %s, precision %s, int8 %v", model, c.Precision, c.LoRA.BaseInt8)
+	if c.LoRA.BaseNF4 {
+		how += ", nf4"
+	}
+	if c.LoRA.Init != "" { // rounded or quantised without the part that adapters have
+		how += fmt.Sprintf(", %s of rank %d", c.LoRA.Init, c.LoRA.Rank)
+		if len(c.LoRA.Targets) > 0 || len(c.LoRA.Layers) > 0 {
+			how += fmt.Sprintf(" for %q of layers %v", c.LoRA.Targets, c.LoRA.Layers)
+		}
+	}
+	if c.LoRA.Base() != core.InvalidDType && len(c.Select.Modules) > 0 { // which are not quantised
+		how += fmt.Sprintf(", but for %q", c.Select.Modules)
+	}
+	if c.Words.any() && j.Tokenizer != nil { // whose rows are not as the file has them
+		how += fmt.Sprintf(", %d tokens", j.Tokenizer.VocabSize())
+	}
+	return how
 }
 
 // besideAdapter adds what a folder's adapter has whole, which is of the reference, to what says which model that is.
