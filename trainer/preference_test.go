@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
@@ -185,6 +187,49 @@ func TestTheReferenceIsKeptInAFile(t *testing.T) {
 		if _, err := with("fourth").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "preference.Config.RefCache") {
 			t.Errorf("%s: error %v", damage, err)
 		}
+	}
+}
+
+// TestACacheChangesNothingOfARunThatGoesOn: another run may have written it anew, with other kernels or batches.
+func TestACacheChangesNothingOfARunThatGoesOn(t *testing.T) {
+	with := func(cache string) *trainer.Job {
+		j := job(t)
+		preferring(t, j, preference.Config{Stage: preference.DPO, RefCache: cache})
+		j.Config.Checkpoints.SaveEvery = 2
+		return j
+	}
+	whole := with("")
+	want := run1(t, whole)
+	from := checkpoint.StepDir(whole.Config.Out, 2)
+	text, err := os.ReadFile(filepath.Join(from, "reference.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]any
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	answers := file["log_probs"].(map[string]any)
+	for key, p := range answers {
+		answers[key] = p.(float64) / 2
+	}
+	if text, err = json.Marshal(file); err != nil {
+		t.Fatal(err)
+	}
+	cache := filepath.Join(t.TempDir(), "ref.json")
+	if err := os.WriteFile(cache, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := with(cache)
+	if again.Resume, err = trainer.OpenCheckpoint(from); err != nil {
+		t.Fatal(err)
+	}
+	if got := run1(t, again); got.Last.Loss != want.Last.Loss {
+		t.Errorf("the last loss is %g, want %g", got.Last.Loss, want.Last.Loss)
+	}
+	other := with(cache) // which is used by a run that starts
+	if got := run1(t, other); got.First.Loss == want.First.Loss {
+		t.Error("the file's numbers mean nothing")
 	}
 }
 

@@ -168,14 +168,14 @@ func (r *session) refer(ctx context.Context) error {
 			return err
 		}
 	}
-	if j.Resume != nil {
-		if err := e.load(j.Resume.file(referenceFile)); err != nil {
-			return fmt.Errorf("trainer: resume: %w", err)
-		}
-	}
 	if cache != "" {
 		if err := e.load(cache); err != nil {
 			return fmt.Errorf("preference.Config.RefCache: %w", err)
+		}
+	}
+	if j.Resume != nil { // last: the run goes on with the numbers that it had, to the bit
+		if err := e.load(j.Resume.file(referenceFile)); err != nil {
+			return fmt.Errorf("trainer: resume: %w", err)
 		}
 	}
 	e.given = maps.Clone(e.logProbs)
