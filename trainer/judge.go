@@ -92,10 +92,16 @@ func (j *judge) weigh(losses, slopes []float32) (float64, error) {
 	}
 	clear(slopes)
 	if j.measuring {
-		for i, a := range j.answers {
-			j.reference.logProbs[j.keys[i]] = a.LogProb
+		sum := 0.0
+		for _, a := range j.answers {
+			sum -= a.LogProb
 		}
-		return 0, nil
+		for i, a := range j.answers {
+			if finite(sum) { // else the pass fails by it, and may be made again
+				j.reference.logProbs[j.keys[i]] = a.LogProb
+			}
+		}
+		return sum, nil
 	}
 	loss := j.config.Add(j.answers, j.of, &j.sums)
 	for i, span := range j.spans {

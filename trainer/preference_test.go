@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -230,6 +232,39 @@ func TestACacheChangesNothingOfARunThatGoesOn(t *testing.T) {
 	other := with(cache) // which is used by a run that starts
 	if got := run1(t, other); got.First.Loss == want.First.Loss {
 		t.Error("the file's numbers mean nothing")
+	}
+}
+
+// TestTheReferenceIsNotOfAKernelThatWasTakenOff, which was right when it was compared, then wrong, and then gave what is not
+// finite.
+func TestTheReferenceIsNotOfAKernelThatWasTakenOff(t *testing.T) {
+	calls := 0
+	late := &faulty{Kernel: reference.Kernel(core.RMSNorm), name: "late", fault: func(c *core.Call) {
+		if c.Site != "layers.0.input_layernorm" || c.Pass != core.Forward {
+			return
+		}
+		y := c.Output("y").Float32s()
+		if calls++; calls == 2 {
+			double(c, "y")
+		} else if calls > 2 {
+			y[0] = float32(math.NaN())
+		}
+	}}
+	j := checkedJob(t, autograd.Heap{}, "late", nil, late)
+	preferring(t, j, preference.Config{Stage: preference.DPO})
+	j.Config.Batch = 1
+	var first trainer.Step
+	j.Hooks.OnStep = func(s trainer.Step) {
+		if s.Step == 1 {
+			first = s
+		}
+	}
+	s := run1(t, j)
+	if calls < 3 || len(s.Wrong) != 1 {
+		t.Errorf("%d calls, found wrong: %v", calls, s.Wrong)
+	}
+	if m := s.Before.Metrics; m.Chosen != 0 || m.Rejected != 0 || first.Metrics.Chosen != 0 || first.Metrics.Rejected != 0 {
+		t.Errorf("the model is not its own reference: %+v, %+v", *m, *first.Metrics)
 	}
 }
 

@@ -46,6 +46,7 @@ func (r *Reference) find(b data.Batch, span data.Span) (key answerKey, known boo
 
 // Refer computes the reference's log-probabilities of all answers in rows that it does not know yet, with
 // the model as it is now, without its adapter if that has been trained before. It returns how many batches it computed.
+// One that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err error) {
 	r := e.reference
 	if r == nil || rowsIn(rows) == 0 {
