@@ -141,9 +141,10 @@ func (e *encoder) byLine(low reg.VecVirtual) reg.VecVirtual {
 func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
 	l := e.l
 	n, border, rest := l.v.reg(), l.v.reg(), l.v.reg()
-	key := reg.Register(rest)
-	if l.v.lanes == 8 { // QEMU 7.2, on which the gate runs this, takes the fourth register as an index for none
-		key = reg.Y15
+	// As an index for gather, QEMU 7.2 takes the fourth register for none, and Bochs 3.0 refuses those past the sixteenth.
+	key := reg.Register(reg.Y15)
+	if l.v.lanes == 16 {
+		key = reg.Z15
 	}
 	VPMINSD(bits(0x3f800000), low, low) // what is not finite is in the table, too
 	VPSRLD(Imm(16), low, key)
