@@ -142,7 +142,7 @@ type part struct{ index, from, to int }
 // could be mended by another.
 func inPart(err error) error {
 	const what = "a part of the weights is updated, and the step cannot be made again: go on from a checkpoint"
-	if k := (*core.KernelError)(nil); errors.As(err, &k) {
+	if _, ok := errors.AsType[*core.KernelError](err); ok {
 		return fmt.Errorf("%v; %s", err, what)
 	}
 	return fmt.Errorf("%w; %s", err, what)

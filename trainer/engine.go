@@ -266,7 +266,7 @@ func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepRes
 
 // explain says where a number comes from that is not finite. The program still has the batch at fault.
 func (e *Engine) explain(ctx context.Context, err error) error {
-	if bad := (*notFinite)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*notFinite](err); ok {
 		return e.suspects().blame(ctx, bad.what, bad.value)
 	}
 	return err

@@ -78,7 +78,7 @@ func worst(w *distributed.World, messages [][]byte, own error) error {
 	case spoiled:
 		return &elsewhere{text, core.ErrSpoiled}
 	case innocent, infinite:
-		if bad := (*notFinite)(nil); errors.As(own, &bad) {
+		if _, ok := errors.AsType[*notFinite](own); ok {
 			return own // which is to be explained yet
 		}
 		return &elsewhere{text, errors.Join(ErrNonFinite, errInnocent)}

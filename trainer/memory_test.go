@@ -18,8 +18,7 @@ func TestARunThatCannotFitIsRefused(t *testing.T) {
 	j := job(t)
 	j.Config.Batch = 1 << 21
 	_, err := j.Run(t.Context())
-	var short *trainer.MemoryError
-	if !errors.As(err, &short) || short.Bytes <= short.Free || short.Bytes < 100<<30 {
+	if short, ok := errors.AsType[*trainer.MemoryError](err); !ok || short.Bytes <= short.Free || short.Bytes < 100<<30 {
 		t.Errorf("error %v, want that of too little memory", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(j.Config.Out), "*")); err != nil || left != nil {

@@ -125,8 +125,7 @@ func TestASecondInterruptLeavesNothing(t *testing.T) {
 	send(t, cmd, syscall.SIGTERM)
 	send(t, cmd, syscall.SIGCONT)
 	err := cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitInterrupted {
 		t.Fatalf("the run ended with %v, want exit code %d\n%s", err, exitInterrupted, stderr())
 	}
 	if !strings.Contains(stderr(), "nothing was saved") {

@@ -26,8 +26,7 @@ func verify(t *testing.T, plugin string, args ...string) (code int, stdout, stde
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()

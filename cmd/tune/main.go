@@ -103,7 +103,6 @@ func (a *app) report(err error) int {
 		a.told.Store(true) // a signal is that of a launcher that ends the ranks
 		time.Sleep(headStart)
 	}
-	var usage *usageError
 	switch {
 	case errors.Is(err, errStopped):
 		return exitInterrupted
@@ -126,13 +125,11 @@ func (a *app) report(err error) int {
 	if a.checkpoint != "" {
 		fmt.Fprintf(a.stderr, "tune: the newest checkpoint is %s\n", a.checkpoint)
 	}
-	switch {
-	case errors.As(err, &usage):
-		if usage.help != "" {
-			fmt.Fprintf(a.stderr, "Run %q for help.\n", usage.help)
-		}
-		return exitUsage
-	case errors.Is(err, core.ErrUnknownKernel):
+	usage, misused := errors.AsType[*usageError](err)
+	if misused && usage.help != "" {
+		fmt.Fprintf(a.stderr, "Run %q for help.\n", usage.help)
+	}
+	if misused || errors.Is(err, core.ErrUnknownKernel) {
 		return exitUsage
 	}
 	return exitFailed

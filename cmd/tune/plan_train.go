@@ -23,8 +23,8 @@ func (p *runPlan) refusal() error {
 func (a *app) advise(ctx context.Context, command *Command, t *trainFlags, m *models.Model, reg *core.Registry,
 	refused error) (err error) {
 	c := t.config
-	var short *trainer.MemoryError
-	if !errors.As(refused, &short) {
+	short, ok := errors.AsType[*trainer.MemoryError](refused)
+	if !ok {
 		return refused
 	}
 	mem := transport.NewShapes("tensors")

@@ -148,8 +148,8 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 				c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
 				c.Site = tc.site
 				err := p.norm.Forward(context.Background(), c)
-				var ke *core.KernelError
-				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
+				if ke, ok := errors.AsType[*core.KernelError](err); !ok || ke.Kernel != "test_kernels" || ke.Site != tc.site ||
+					ke.Op != core.RMSNorm {
 					t.Fatalf("error %v is not a KernelError of this call", err)
 				}
 				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(),

@@ -163,8 +163,8 @@ func TestStrictMakesErrorsOfDeaths(t *testing.T) {
 	p := open(t, quiet(Options{Strict: true}))
 	for range 2 {
 		_, err := p.forward(t, "die")
-		var ke *core.KernelError
-		if !errors.Is(err, core.ErrPluginExited) || !errors.As(err, &ke) || !strings.Contains(err.Error(), "3 times") {
+		_, of := errors.AsType[*core.KernelError](err)
+		if !errors.Is(err, core.ErrPluginExited) || !of || !strings.Contains(err.Error(), "3 times") {
 			t.Errorf("error %v", err)
 		}
 	}

@@ -143,8 +143,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 
 func TestServeByHandHelps(t *testing.T) {
 	out, err := exec.Command(pluginPath(t, "plugin")).CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out),
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || !strings.Contains(string(out),
 		"test_kernels 1.2.3 is a kernel plugin of tune") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -47,8 +47,7 @@ func (p *process) newStarter(exe *executable,
 func (s *starter) Start(context.Context) error {
 	keepDescriptors()
 	err := s.spawn()
-	var failed *os.PathError
-	if errors.As(err, &failed) && failed.Op == "fork/exec" {
+	if failed, ok := errors.AsType[*os.PathError](err); ok && failed.Op == "fork/exec" {
 		failed.Path = s.exe.path // not the name of the open file
 	}
 	if err != nil {

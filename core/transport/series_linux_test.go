@@ -158,8 +158,8 @@ func TestAFailureEndsASeries(t *testing.T) {
 			calls[2].Out[1].Data[i] = 0x77
 		}
 		n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil)
-		var k *core.KernelError
-		if n != 1 || !errors.As(err, &k) || k.Site != site || !strings.Contains(err.Error(), says) {
+		if k, ok := errors.AsType[*core.KernelError](err); n != 1 || !ok || k.Site != site ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: call %d, error %v", site, n, err)
 		}
 		if calls[2].Out[1].Data[0] != 0x77 {

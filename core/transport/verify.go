@@ -50,9 +50,8 @@ func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
 		err = os.WriteFile(record, []byte(text), 0o644)
 	}
 	if err != nil {
-		var cause *fs.PathError // without its path, the text is the same for every kernel
-		if errors.As(err, &cause) {
-			err = cause.Err
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			err = cause.Err // without its path, the text is the same for every kernel
 		}
 		k.plugin.opts.Logger.Info("kernels that were found correct cannot be remembered; the next run verifies them again",
 			"folder", filepath.Dir(record), "error", err)

@@ -55,8 +55,7 @@ type source struct{ name, text string }
 
 // at says where in the source err happened; the innermost place wins.
 func (s *source) at(err error, pos int) error {
-	var placed *Error
-	if err == nil || errors.As(err, &placed) {
+	if _, placed := errors.AsType[*Error](err); err == nil || placed {
 		return err
 	}
 	before := s.text[:min(pos, len(s.text))]

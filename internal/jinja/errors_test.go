@@ -86,8 +86,7 @@ func TestErrors(t *testing.T) {
 			if err == nil {
 				t.Fatalf("no error; rendered %q", got)
 			}
-			var placed *Error
-			if !errors.As(err, &placed) || placed.Line < 1 || placed.Column < 1 {
+			if placed, ok := errors.AsType[*Error](err); !ok || placed.Line < 1 || placed.Column < 1 {
 				t.Errorf("error %v has no place", err)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
@@ -151,8 +150,7 @@ func TestLeftOut(t *testing.T) {
 
 func TestRaisedMessage(t *testing.T) {
 	_, err := render(`{{ raise_exception("no " ~ "system") }}`, nil)
-	var raised Raised
-	if !errors.As(err, &raised) || raised != "no system" {
+	if raised, ok := errors.AsType[Raised](err); !ok || raised != "no system" {
 		t.Errorf("error %v, want Raised no system", err)
 	}
 }

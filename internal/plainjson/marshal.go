@@ -42,8 +42,8 @@ func Encode(w io.Writer, v any, indent string) error {
 
 // isLacking reports whether json met a number that it lacks.
 func isLacking(err error) bool {
-	var lacking *json.UnsupportedValueError
-	return errors.As(err, &lacking)
+	_, lacking := errors.AsType[*json.UnsupportedValueError](err)
+	return lacking
 }
 
 // mark stands for a number that JSON lacks until its text becomes null: nothing that is

@@ -66,9 +66,8 @@ func TestIDsOfALinkedKernelAreChecked(t *testing.T) {
 		}
 		_, err = p.Forward(t.Context())
 		p.Close()
-		var failed *core.KernelError
-		if !harm && err != nil || harm && (!errors.As(err, &failed) || failed.Site != "layers.0.gate" ||
-			!strings.Contains(err.Error(), "expert_ids[0,0] = 1073741824")) {
+		if failed, ok := errors.AsType[*core.KernelError](err); !harm && err != nil ||
+			harm && (!ok || failed.Site != "layers.0.gate" || !strings.Contains(err.Error(), "expert_ids[0,0] = 1073741824")) {
 			t.Errorf("harm %v: error %v", harm, err)
 		}
 	}

@@ -266,8 +266,7 @@ func (t *Template) render(c Conversation, addGenerationPrompt bool) (jinja.Outpu
 	}
 	maps.Copy(vars, c.Vars)
 	out, err := t.choose(c).Render(vars, jinja.Options{Now: t.Now})
-	var raised jinja.Raised
-	if errors.As(err, &raised) {
+	if _, ok := errors.AsType[jinja.Raised](err); ok {
 		return out, fmt.Errorf("the chat template refuses the conversation: %w", err)
 	}
 	return out, err

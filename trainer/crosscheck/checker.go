@@ -211,12 +211,11 @@ func (c *Checker) Rightly(report *core.Report, repatch func(change func() error)
 
 // Wrong returns the kernel's error if err says that a comparison has failed, else nil.
 func Wrong(err error) *core.KernelError {
-	var m *Mismatch
-	var k *core.KernelError
-	if errors.As(err, &m) && errors.As(err, &k) {
-		return k
+	if _, ok := errors.AsType[*Mismatch](err); !ok {
+		return nil
 	}
-	return nil
+	k, _ := errors.AsType[*core.KernelError](err)
+	return k
 }
 
 // String says what was done, for people.

@@ -121,8 +121,7 @@ func (c *cache) store(k key, m core.Measurement) error {
 	if err == nil {
 		err = writeEntry(path, entry{k, m})
 	}
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
+	if cause, ok := errors.AsType[*fs.PathError](err); ok {
 		err = cause.Err // without its path, the text is the same for every entry
 	}
 	return err

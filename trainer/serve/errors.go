@@ -53,8 +53,7 @@ func unknownPath(_ http.ResponseWriter, r *http.Request) error {
 
 // asAPI returns the form that a client gets. What is not its own fault has no details: they are in the log.
 func asAPI(err error) *apiError {
-	var e *apiError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
 	}
 	return &apiError{status: http.StatusInternalServerError, Kind: serverError,

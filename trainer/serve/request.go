@@ -70,8 +70,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ ch
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(readTime)) // a test's writer has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		e := badRequest("", "the request has more than %d bytes, which is as much as this server reads", large.Limit)
 		e.status = http.StatusRequestEntityTooLarge
 		return e
@@ -86,13 +85,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ ch
 		return badRequest("", "the request is not UTF-8, or has half a character in an escape such as \\ud800")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		var wrong *json.UnmarshalTypeError
 		param := ""
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			param = strings.TrimPrefix(wrong.Field, "common.")
 		}
-		var known *apiError
-		if errors.As(err, &known) {
+		if known, ok := errors.AsType[*apiError](err); ok {
 			return known
 		}
 		return badRequest(param, "%v", plainjson.Explain(body, into, err))

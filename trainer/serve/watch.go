@@ -60,11 +60,9 @@ func (s *Server) watched(next http.Handler) http.Handler {
 			seen.status = statusGone
 		}
 		s.metrics.request(r.Pattern, seen.status, took)
-		var known *apiError
-		switch {
-		case seen.err != nil && !errors.As(seen.err, &known):
+		if _, known := errors.AsType[*apiError](seen.err); seen.err != nil && !known {
 			s.Logger.Error("a request has failed", "id", id, "path", r.URL.Path, "error", seen.err)
-		default:
+		} else {
 			s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status,
 				"seconds", took.Seconds())
 		}

@@ -100,7 +100,7 @@ func (l *loader) readFile(ctx context.Context, s Source, file string, first int)
 		if err == nil && report.Format == "" {
 			if layout, err = l.layout(s, r); err == nil {
 				report.Format = layout.Format
-			} else if row := (*records.Error)(nil); !errors.As(err, &row) {
+			} else if _, ok := errors.AsType[*records.Error](err); !ok {
 				return fmt.Errorf("%v: %w", r.Place, err)
 			}
 		}
@@ -145,8 +145,7 @@ func (l *loader) layoutBy(s Source, first records.Record) (format.Layout, error)
 
 // bad returns an error, unless it is of a row that may be left out.
 func (l *loader) bad(err error) error {
-	var row *records.Error
-	if !errors.As(err, &row) {
+	if _, ok := errors.AsType[*records.Error](err); !ok {
 		return err
 	}
 	if !l.config.SkipBadRows {

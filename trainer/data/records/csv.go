@@ -93,8 +93,7 @@ func fields(header, cells []string, at Place) (map[string]json.RawMessage, *Erro
 // csvError says where the file went wrong: in the row that starts at line, or where the
 // parser knows better.
 func csvError(err error, path string, line int) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("%s:%d: CSV row: line %d, column %d: %w; a quote inside a quoted cell is written twice", path,
 			parse.StartLine, parse.Line, parse.Column, parse.Err)
 	}

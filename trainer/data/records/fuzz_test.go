@@ -46,7 +46,7 @@ func same(t *testing.T, got, want []byte) {
 	var a, b any
 	if err := errors.Join(json.Unmarshal(got, &a), json.Unmarshal(want, &b)); err != nil {
 		// Numbers that no float64 holds are nobody's business here.
-		if number := (*json.UnmarshalTypeError)(nil); errors.As(err, &number) {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return
 		}
 		t.Fatal(err)

@@ -36,8 +36,7 @@ type row struct {
 func all(t testing.TB, path string) (rows []row, bad []string, err error) {
 	t.Helper()
 	for r, err := range Read(path) {
-		var one *Error
-		if errors.As(err, &one) {
+		if _, ok := errors.AsType[*Error](err); ok {
 			bad = append(bad, strings.TrimPrefix(err.Error(), path))
 			continue
 		}
