@@ -39,7 +39,7 @@ type heads struct {
 	room         [2][]float32 // for the scores of a block, and their gradients
 }
 
-func attention(c *core.Call) ([]worst, error) {
+func attention(c *core.Call) []worst {
 	f, tokens := c.Facts, c.Tokens()
 	a := &heads{c: c, f: f, group: f.Heads / f.KVHeads, scale: 1 / math.Sqrt(float64(f.HeadDim)),
 		keys: c.Input("keys").Int32s(),
@@ -57,7 +57,7 @@ func attention(c *core.Call) ([]worst, error) {
 	if a.dy != nil {
 		a.compareKeys()
 	}
-	return a.found, nil
+	return a.found
 }
 
 // norms returns those of each head of k or v.

@@ -21,7 +21,7 @@ type beforeAttention struct {
 	lost   []float64
 }
 
-func attentionPre(c *core.Call) (found []worst, err error) {
+func attentionPre(c *core.Call) (found []worst) {
 	b := &beforeAttention{c: c, f: c.Facts}
 	h := c.Input("x").Float32s()
 	if b.f.Residual {
@@ -46,7 +46,7 @@ func attentionPre(c *core.Call) (found []worst, err error) {
 		}
 		found = append(found, of...)
 	}
-	return found, nil
+	return found
 }
 
 // normed computes what the layers multiply, rounded as the op has it where that becomes int8.

@@ -10,7 +10,7 @@ import (
 // swiglu compares y = g*s*up, with s = 1/(1+exp(-a)), where a is g or what gated makes of it, and the gradients. A kernel may
 // compute s with an error relative to 1, as through a tanh, so the size of a term is that
 // with 1 for s.
-func swiglu(c *core.Call) ([]worst, error) {
+func swiglu(c *core.Call) []worst {
 	gate, up := halves(c.Inputs, c.Facts, "")
 	if c.Pass == core.Forward {
 		found, y := named("y"), alone("y", c.Output("y"))
@@ -21,7 +21,7 @@ func swiglu(c *core.Call) ([]worst, error) {
 				found[0].see(at+i, float64(y[i]), float64(s[i])*gu, within(few, math.Abs(gu)))
 			}
 		})
-		return found, nil
+		return found
 	}
 	dgate, dup := halves(c.Outputs, c.Facts, "d")
 	found, dy := named(dgate.name, dup.name), alone("dy", c.Input("dy"))
@@ -37,7 +37,7 @@ func swiglu(c *core.Call) ([]worst, error) {
 			found[1].see(atUp+i, float64(du[i]), ofUp*s, within(few, math.Abs(ofUp)))
 		}
 	})
-	return found, nil
+	return found
 }
 
 // gated returns what the sigmoid of an activation is taken of, and the slope of that: g itself, or for gelu_tanh
@@ -102,7 +102,7 @@ func halves(tensors func(string) []core.Tensor, f core.Facts, prefix string) (ga
 
 // rope compares the rotation by the tables' angles; the gradient is the one by the
 // opposite angles.
-func rope(c *core.Call) ([]worst, error) {
+func rope(c *core.Call) []worst {
 	names, outputs, sign := [2]string{"q", "k"}, named("q_out", "k_out"), 1.0
 	if c.Pass == core.Backward {
 		names, outputs, sign = [2]string{"dq_out", "dk_out"}, named("dq", "dk"), -1
@@ -118,7 +118,7 @@ func rope(c *core.Call) ([]worst, error) {
 			}
 		})
 	}
-	return outputs, nil
+	return outputs
 }
 
 // rotated compares one head, from element at on.

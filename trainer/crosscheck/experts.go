@@ -1,7 +1,6 @@
 package crosscheck
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -28,11 +27,8 @@ type experts struct {
 	limit        []float64 // of its rows
 }
 
-func moeExperts(c *core.Call) ([]worst, error) {
+func moeExperts(c *core.Call) []worst {
 	f := c.Facts
-	if f.Layout != core.Packed {
-		return nil, fmt.Errorf("crosscheck: %w: only packed experts are compared", core.ErrNotSupported)
-	}
 	m := &experts{c: c, f: f, weights: c.Input("routing_weights").Float32s(), x: c.Input("x").Float32s(),
 		gateUp: c.Input("gate_up"), down: c.Input("down"), limit: make([]float64, c.Tokens())}
 	m.sort(c.Input("expert_ids").Int32s())
@@ -46,10 +42,10 @@ func moeExperts(c *core.Call) ([]worst, error) {
 		}
 		seeElements(m.found[1:], c.Output("y").Float32s(), m.sum, f.Dim,
 			func(t int) float64 { return within(1, m.limit[t]) })
-		return m.found, nil
+		return m.found
 	}
 	m.gateUpOut = c.Input("gate_up_out").Float32s()
-	return m.backward(), nil
+	return m.backward()
 }
 
 // sort orders the assignments by expert.

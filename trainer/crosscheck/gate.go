@@ -13,7 +13,7 @@ const least = 1e-20
 // moeGate compares the weights with those of the experts that the kernel has chosen, and
 // the choice by its scores: of experts whose scores differ by no more than rounding explains, a
 // kernel may choose either.
-func moeGate(c *core.Call) ([]worst, error) {
+func moeGate(c *core.Call) []worst {
 	f, logits := c.Facts, c.Input("logits").Float32s()
 	if c.Pass == core.Backward {
 		return gateBackward(c, logits)
@@ -37,7 +37,7 @@ func moeGate(c *core.Call) ([]worst, error) {
 			}
 		}
 	})
-	return found, nil
+	return found
 }
 
 // scored returns the scores of one token, and their relative error: of an exponential whose
@@ -145,7 +145,7 @@ func weighed(f core.Facts, scores []float64, ids []int32) (weights []float64, hi
 
 // gateBackward goes back through the weights and the scores, as core/reference has it, with
 // the size of the terms beside each value.
-func gateBackward(c *core.Call, logits []float32) ([]worst, error) {
+func gateBackward(c *core.Call, logits []float32) []worst {
 	f := c.Facts
 	ids, dweights, dlogits := c.Input("expert_ids").Int32s(), c.Input("drouting_weights").Float32s(),
 		c.Output("dlogits").Float32s()
@@ -168,7 +168,7 @@ func gateBackward(c *core.Call, logits []float32) ([]worst, error) {
 			}
 		}
 	})
-	return found, nil
+	return found
 }
 
 // scoreGradients returns the gradient of each score, and the size of its terms.

@@ -35,7 +35,7 @@ type gateUpBlock struct {
 // gateUpTokens returns how many tokens are compared at a time where gate and up have so many elements together.
 func gateUpTokens(wide int) int { return max(64, 1<<19/wide) }
 
-func gateUpSwiGLU(c *core.Call) ([]worst, error) {
+func gateUpSwiGLU(c *core.Call) []worst {
 	f := c.Facts
 	m := &gateUp{c: c, tokens: c.Tokens(), dim: f.Dim, width: f.Intermediate}
 	names := []string{"gate", "up"}
@@ -49,9 +49,9 @@ func gateUpSwiGLU(c *core.Call) ([]worst, error) {
 		m.parts, m.norms = append(m.parts, p), append(m.norms, norms...)
 	}
 	if c.Pass == core.Forward {
-		return m.forward(), nil
+		return m.forward()
 	}
-	return m.backward(), nil
+	return m.backward()
 }
 
 // each calls f for all blocks of tokens.

@@ -6,7 +6,7 @@ import (
 )
 
 // qkv judges each of the three layers as linear is, and dx, the sum of what each has for it.
-func qkv(c *core.Call) (found []worst, err error) {
+func qkv(c *core.Call) (found []worst) {
 	var layers []*layer
 	for _, name := range []string{"q", "k", "v"} {
 		layers = append(layers, newLayer(c, name, name+"_weight", name+"_bias"))
@@ -15,7 +15,7 @@ func qkv(c *core.Call) (found []worst, err error) {
 		for _, l := range layers {
 			found = append(found, l.forward()...)
 		}
-		return found, nil
+		return found
 	}
 	tokens, dim := c.Tokens(), c.Facts.Dim
 	r, sum, limits := random(dim), make([]float32, tokens*directions), make([]float64, tokens)
@@ -37,5 +37,5 @@ func qkv(c *core.Call) (found []worst, err error) {
 	}
 	dx, most := named("dx"), relative(layers[0].out+layers[1].out+layers[2].out, dim)
 	seeRows(dx, c.Output("dx"), dim, r, sum, func(t int) float64 { return within(most, limits[t]) })
-	return append(dx, found...), nil
+	return append(dx, found...)
 }

@@ -22,7 +22,7 @@ type layer struct {
 	rounded        bool // the factors of products are rounded to bfloat16
 }
 
-func linear(c *core.Call) ([]worst, error) {
+func linear(c *core.Call) []worst {
 	f := c.Facts
 	l := newLayer(c, "y", "weight", "bias")
 	l.rank, l.scale = f.Rank, float32(f.Scale)
@@ -31,9 +31,9 @@ func linear(c *core.Call) ([]worst, error) {
 		l.aNorm, l.bNorm = norm2(l.a), norm2(l.b)
 	}
 	if c.Pass == core.Forward {
-		return l.forward(), nil
+		return l.forward()
 	}
-	return l.backward(), nil
+	return l.backward()
 }
 
 func newLayer(c *core.Call, y, weight, bias string) *layer {

@@ -37,7 +37,7 @@ type loss struct {
 	found   []worst
 }
 
-func crossEntropy(c *core.Call) ([]worst, error) {
+func crossEntropy(c *core.Call) []worst {
 	f, tokens := c.Facts, c.Tokens()
 	l := &loss{c: c, x: c.Input("x").Float32s(), weight: c.Input("weight"), labels: c.Input("labels").Int32s(),
 		found: named("losses")}
@@ -65,7 +65,7 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 	if l.dlosses != nil {
 		l.compareGradients()
 	}
-	return l.found, nil
+	return l.found
 }
 
 // lossTokens returns how many tokens have their logits in memory at a time.

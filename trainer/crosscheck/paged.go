@@ -17,7 +17,7 @@ type pagedCall struct {
 	sequence, last []int // of each token, and its position; negative for one that sees nothing
 }
 
-func pagedAttention(c *core.Call) ([]worst, error) {
+func pagedAttention(c *core.Call) []worst {
 	tables, lens := c.Input("block_tables"), c.Input("seq_lens").Int32s()
 	p := &pagedCall{f: c.Facts, q: c.Input("q").Float32s(), k: c.Input("k_cache").Float32s(),
 		v: c.Input("v_cache").Float32s(), y: c.Output("y").Float32s(), tables: tables.Int32s(), places: tables.Shape[1]}
@@ -39,7 +39,7 @@ func pagedAttention(c *core.Call) ([]worst, error) {
 			p.compare(r/p.f.Heads, r%p.f.Heads, scores, want, found)
 		}
 	})
-	return found, nil
+	return found
 }
 
 // compare judges y of a head of a token.
@@ -83,7 +83,7 @@ func (p *pagedCall) at(t, h, j int) int {
 }
 
 // reshapeAndCache compares what was to be stored, to the bit of its value.
-func reshapeAndCache(c *core.Call) ([]worst, error) {
+func reshapeAndCache(c *core.Call) []worst {
 	width, slots := c.Facts.KVHeads*c.Facts.HeadDim, c.Input("slots").Int32s()
 	found := named("k_cache", "v_cache")
 	for i, name := range []string{"k", "v"} {
@@ -98,5 +98,5 @@ func reshapeAndCache(c *core.Call) ([]worst, error) {
 			}
 		}
 	}
-	return found, nil
+	return found
 }
