@@ -84,26 +84,16 @@ func (e *Evaluator) Loss(ctx context.Context, batches iter.Seq[data.Batch]) (los
 		return 0, 0, fmt.Errorf("trainer: the evaluator is %w", ErrClosed)
 	}
 	e.judge.forget()
-	var losses, weights, counts []float64
+	e.measured = e.measured[:0]
 	for b := range batches {
-		l, weight, n, failed := e.batch(ctx, b)
-		losses, weights, counts = append(losses, l), append(weights, float64(weight)), append(counts, float64(n))
+		m, failed := e.batch(ctx, b)
+		e.measured = append(e.measured, m)
 		if err = failed; err != nil {
 			break
 		}
 	}
-	if losses, err = everybody(e.world, "an evaluation", losses, err); err == nil {
-		weights, err = everybody(e.world, "an evaluation", weights, nil)
-	}
-	if err == nil {
-		counts, err = everybody(e.world, "an evaluation", counts, nil)
-	}
-	if err != nil {
+	if e.measured, err = everybody(e.world, e.measured, err); err != nil {
 		return 0, 0, err
-	}
-	e.measured = e.measured[:0]
-	for i, l := range losses {
-		e.measured = append(e.measured, measured{l, weights[i], counts[i]})
 	}
 	if loss, targets = meanOf(e.measured); targets == 0 {
 		return 0, 0, errors.New("trainer: the evaluation data has no targets")
@@ -141,25 +131,27 @@ func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (flo
 	return l, err
 }
 
-// batch returns the mean loss of a batch, of how many targets, pairs or marked answers it is, and its targets.
-func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weight, targets int, err error) {
+// batch measures a batch, whose loss is a mean over its targets, pairs or marked answers.
+func (e *Evaluator) batch(ctx context.Context, b data.Batch) (m measured, err error) {
 	if err := b.Valid(); err != nil {
-		return 0, 0, 0, fmt.Errorf("trainer: %w", err)
+		return m, fmt.Errorf("trainer: %w", err)
 	}
-	if targets = b.Targets(); targets == 0 {
-		return 0, 0, 0, nil
+	targets := b.Targets()
+	if targets == 0 {
+		return m, nil
 	}
 	if b, err = e.graphs.fit(b); err != nil {
-		return 0, 0, 0, err
+		return m, err
 	}
 	of := e.judge.total(b)
-	if weight = targets; e.judge != nil {
-		weight = of.Examples
+	m.weight, m.targets = float64(targets), float64(targets)
+	if e.judge != nil {
+		m.weight = float64(of.Examples)
 	}
 	if err = e.judge.begin(b, of); err == nil {
-		loss, err = e.forward(ctx, b, targets)
+		m.loss, err = e.forward(ctx, b, targets)
 	}
-	return loss, weight, targets, err
+	return m, err
 }
 
 // Close gives the graph's memory back and lets the model be patched again. Loss gives an error that wraps ErrClosed

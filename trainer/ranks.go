@@ -189,16 +189,23 @@ func (r *session) most(what string, mine byte) (most byte, err error) {
 	return slices.Max(slices.Concat(all...)), nil
 }
 
-// everybody gathers numbers that each rank has one after the other, in turn, unless a rank has failed.
-func everybody(w *distributed.World, what string, mine []float64, failed error) ([]float64, error) {
+// everybody gathers what the ranks have measured, of one batch of each after the other, unless a rank has failed.
+func everybody(w *distributed.World, mine []measured, failed error) ([]measured, error) {
 	if w == nil {
 		return mine, failed
 	}
-	all, err := tell(w, what, failed, mine)
-	if err != nil {
-		return nil, err
+	var numbers []float64
+	for _, m := range mine {
+		numbers = append(numbers, m.loss, m.weight, m.targets)
 	}
-	return inTurn(all), nil
+	all, err := tell(w, "an evaluation", failed, numbers)
+	ranks := make([][]measured, len(all))
+	for i, numbers := range all {
+		for m := range slices.Chunk(numbers, 3) {
+			ranks[i] = append(ranks[i], measured{m[0], m[1], m[2]})
+		}
+	}
+	return inTurn(ranks), err
 }
 
 // inTurn joins what ranks have, one of each after the other, as long as any has one.
