@@ -44,16 +44,6 @@ func (l *loader) mix(ctx context.Context, sources []Source) (mixture, error) {
 	return m, nil
 }
 
-// evaluation reads the sources, without any example twice.
-func (l *loader) evaluation(ctx context.Context, sources []Source) ([]int, error) {
-	m, err := l.mix(ctx, sources)
-	var all []int
-	for _, p := range m {
-		all = append(all, p.examples...)
-	}
-	return all, err
-}
-
 // repeats reports whether a pass over the data has some examples more than once.
 func (m mixture) repeats(i Interleaving) bool {
 	return i.on() || slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })

@@ -64,7 +64,7 @@ func distinct(all []Source, named []bool) []Source {
 // first places. No example is there twice.
 func (l *loader) evaluationSets(ctx context.Context, sources []Source) (names []string, examples [][]int, err error) {
 	for _, s := range sources {
-		read, err := l.evaluation(ctx, []Source{s})
+		read, err := l.mix(ctx, []Source{s})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +73,7 @@ func (l *loader) evaluationSets(ctx context.Context, sources []Source) (names []
 			i = len(names)
 			names, examples = append(names, s.Set), append(examples, nil)
 		}
-		examples[i] = append(examples[i], read...)
+		examples[i] = append(examples[i], read[0].examples...)
 	}
 	return names, examples, nil
 }
