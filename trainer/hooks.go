@@ -2,9 +2,11 @@ package trainer
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/preference"
 )
 
@@ -65,6 +67,14 @@ type SetEval struct {
 	Loss    float64            `json:"eval_loss"`
 	Targets int                `json:"eval_targets"`
 	Scores  map[string]float64 `json:"scores,omitempty"`
+}
+
+// Score adds the score of the predictions that are of the set, if it asks anything.
+func (s *SetEval) Score(name metric.Name, all []metric.Prediction) {
+	own := slices.DeleteFunc(slices.Clone(all), func(p metric.Prediction) bool { return p.Data != s.Name })
+	if len(own) > 0 {
+		s.Scores = map[string]float64{string(name): name.Mean(own)}
+	}
 }
 
 // named returns what an evaluation has besides its loss, by names: those of a set begin with that set's.

@@ -139,14 +139,11 @@ func (j *Job) Questions() (all []metric.Question, err error) {
 		return nil, nil
 	}
 	for _, set := range j.sets() {
-		asked, err := metric.Questions(set.Rows, j.Tokenizer)
+		asked, err := metric.Questions(set.Name, set.Rows, j.Tokenizer)
 		if err != nil {
 			return nil, err
 		}
-		for _, q := range asked {
-			q.Data = set.Name
-			all = append(all, q)
-		}
+		all = append(all, asked...)
 	}
 	if all == nil {
 		return nil, fmt.Errorf("trainer.Metric.Name is %s, but no held-out example is a conversation that asks something; %s takes texts",
@@ -204,10 +201,7 @@ func (r *session) evaluate(ctx context.Context) (*Eval, error) {
 	}
 	e.Scores = map[string]float64{string(s.name): s.name.Mean(all)}
 	for i := range e.Sets {
-		own := slices.DeleteFunc(slices.Clone(all), func(p metric.Prediction) bool { return p.Data != e.Sets[i].Name })
-		if len(own) > 0 {
-			e.Sets[i].Scores = map[string]float64{string(s.name): s.name.Mean(own)}
-		}
+		e.Sets[i].Score(s.name, all)
 	}
 	r.keep(all)
 	return e, nil
@@ -219,19 +213,15 @@ func (r *session) batchesOf(set corpus.Set) int { return (rowsIn(set.Rows) + r.b
 // see takes what is the likeliest in a batch.
 func (s *scores) see(b data.Batch, next []int32) {
 	j, at := s.session.job, s.batch
-	all := metric.Tokens(b, next, j.Tokenizer)
 	for _, set := range j.sets() {
-		if n := s.session.batchesOf(set); at >= n {
-			at -= n
-			continue
+		n := s.session.batchesOf(set)
+		if at < n {
+			s.found = append(s.found, metric.Tokens(set.Name, b, next, j.Tokenizer))
+			break
 		}
-		for i := range all {
-			all[i].Data = set.Name
-		}
-		break
+		at -= n
 	}
 	s.batch += j.World.Size()
-	s.found = append(s.found, all)
 }
 
 // gather returns the predictions of all ranks, each with its score.

@@ -193,7 +193,7 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 		if e.Metric.Name == metric.TokenAccuracy {
 			*found = nil
 			seen = func(b data.Batch, next []int32) {
-				*found = append(*found, metric.Tokens(b, next, in.tokenizer)...)
+				*found = append(*found, metric.Tokens(r.Name, b, next, in.tokenizer)...)
 			}
 		}
 		ev, err := trainer.NewPredictor(in.model, in.memory, e.Batch, e.Seq, e.Seq, in.check, seen)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/trainer"
@@ -28,12 +27,9 @@ func (e *evalFlags) questions(held *corpus.Corpus, in *inference) (all []metric.
 		return nil, nil
 	}
 	for _, set := range setsOf(held) {
-		asked, err := metric.Questions(set.Rows, in.tokenizer)
+		asked, err := metric.Questions(set.Name, set.Rows, in.tokenizer)
 		if err != nil {
 			return nil, err
-		}
-		for i := range asked {
-			asked[i].Data = set.Name
 		}
 		all = append(all, asked...)
 	}
@@ -51,9 +47,6 @@ func (a *app) evalSets(ctx context.Context, in *inference, e *evalFlags, held *c
 		one, found := trainer.SetEval{Name: set.Name}, []metric.Prediction(nil)
 		if err := a.evalLoss(ctx, in, e, set.Rows, &one, &found); err != nil {
 			return err
-		}
-		for i := range found {
-			found[i].Data = set.Name
 		}
 		r.Predictions = append(r.Predictions, found...)
 		sum += one.Loss * float64(one.Targets)
@@ -93,11 +86,8 @@ func (a *app) score(ctx context.Context, in *inference, e *evalFlags, asked []me
 	}
 	mean := name.Mean(r.Predictions)
 	r.Metric, r.Score = name, &mean
-	for i, s := range r.Sets {
-		own := slices.DeleteFunc(slices.Clone(r.Predictions), func(p metric.Prediction) bool { return p.Data != s.Name })
-		if len(own) > 0 { // others ask nothing
-			r.Sets[i].Scores = map[string]float64{string(name): name.Mean(own)}
-		}
+	for i := range r.Sets {
+		r.Sets[i].Score(name, r.Predictions)
 	}
 	err := e.writePredictions(r)
 	if e.exact {

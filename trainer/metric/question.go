@@ -19,9 +19,9 @@ type Question struct {
 	example int // its number, which is the order of reading
 }
 
-// Questions returns what the conversations of rows ask first, in the order in which the data was read. Texts, all
-// of which is learned, ask nothing.
-func Questions(rows data.Rows, tok *tokenizer.Tokenizer) ([]Question, error) {
+// Questions returns what the conversations of a set's rows ask first, in the order in which the data was read. Texts,
+// all of which is learned, ask nothing.
+func Questions(set string, rows data.Rows, tok *tokenizer.Tokenizer) ([]Question, error) {
 	var all []Question
 	for i := range rows.Len() {
 		r, err := rows.Row(i)
@@ -34,7 +34,7 @@ func Questions(rows data.Rows, tok *tokenizer.Tokenizer) ([]Question, error) {
 			if !ok {
 				continue
 			}
-			if k < len(examples) {
+			if q.Data = set; k < len(examples) {
 				q.example = examples[k]
 			}
 			all = append(all, q)

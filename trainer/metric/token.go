@@ -5,14 +5,15 @@ import (
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// Tokens returns the predictions of TokenAccuracy for a batch, one for each part of its rows that has something to
-// predict, in their order: next has the likeliest token after each.
-func Tokens(b data.Batch, next []int32, tok *tokenizer.Tokenizer) (all []Prediction) {
+// Tokens returns the predictions of TokenAccuracy for a batch of a set, one for each part of its rows that has
+// something to predict, in their order: next has the likeliest token after each.
+func Tokens(set string, b data.Batch, next []int32, tok *tokenizer.Tokenizer) (all []Prediction) {
 	for row := range b.B {
 		lo, hi := row*b.S, (row+1)*b.S
 		r := data.Row{IDs: b.IDs[lo:hi], Labels: b.Labels[lo:hi], Segments: b.Segments[lo:hi]}
 		for _, p := range parts(r) {
 			if one, ok := tokens(r, p[0], p[1], next[lo:hi], tok); ok {
+				one.Data = set
 				all = append(all, one)
 			}
 		}
