@@ -83,7 +83,7 @@ func probedSites(t *testing.T) map[string]core.Site {
 	t.Helper()
 	b := NewBuilder(autograd.Heap{})
 	NewRMSNorm(b, "norm", "norm", 24, 1e-6)
-	NewResidualNorm(b, "second", "second", 24, 1e-6)
+	newNorm(b, "second", "second", normKind{24, 1e-6, 0}, true)
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
 	cfg := tiny(withQKNorm, oneEps)

@@ -22,13 +22,6 @@ func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNor
 	return newNorm(b, path, sitePath, normKind{dim, eps, 0}, false)
 }
 
-// NewResidualNorm does so for a norm of the residual stream, right after a block's output
-// has been added to that. The addition and the norm together have a site as well, at
-// sitePath.add.
-func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	return newNorm(b, path, sitePath, normKind{dim, eps, 0}, true)
-}
-
 // normKind is what norms differ in.
 type normKind struct {
 	dim    int
@@ -45,7 +38,8 @@ func (k normKind) facts(weight *Param) core.Facts {
 	return f
 }
 
-// newNorm adds the parameter and the site of a norm, and that of the sum for one of the residual stream.
+// newNorm adds the parameter and the site of a norm. One of the residual stream, right after a block's output has been
+// added to that, has a site of the addition and the norm together as well, at sitePath.add.
 func newNorm(b *Builder, path, sitePath string, k normKind, residual bool) *RMSNorm {
 	n := &RMSNorm{Weight: b.Param(path+".weight", k.dim)}
 	n.Weight.AroundZero = k.offset != 0

@@ -19,7 +19,7 @@ func TestANormIsFrozenWhereItsWeightIs(t *testing.T) {
 		return core.InvalidDType
 	})
 	for _, path := range []string{"frozen", "trained"} {
-		NewResidualNorm(b, path, path, 4, 1e-5)
+		newNorm(b, path, path, normKind{4, 1e-5, 0}, true)
 	}
 	body := b.Body()
 	sites := body.Sites()

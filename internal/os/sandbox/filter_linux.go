@@ -29,10 +29,8 @@ var (
 	SetDeathSignal   = Call{unix.SYS_PRCTL, 0, unix.PR_SET_PDEATHSIG}
 	SetTimerSlack    = Call{unix.SYS_PRCTL, 0, unix.PR_SET_TIMERSLACK}
 	SchedSetaffinity = Call{unix.SYS_SCHED_SETAFFINITY, -1, 0}
-	SchedGetaffinity = Call{unix.SYS_SCHED_GETAFFINITY, -1, 0}
 	SharedFutexWait  = Call{unix.SYS_FUTEX, 1, 0} // Go's own are private to the process
 	SharedFutexWake  = Call{unix.SYS_FUTEX, 1, 1}
-	Sendmsg          = Call{unix.SYS_SENDMSG, -1, 0}
 )
 
 // Refuse lets the calls fail with the error, in this process and all that it starts, until

@@ -111,9 +111,6 @@ func open(f *os.File, path, name string, size int64, kind Kind) (*Region, error)
 // ID returns the region's number, unique in this process and never 0.
 func (r *Region) ID() uint32 { return r.id }
 
-// Name returns the name given to New.
-func (r *Region) Name() string { return r.name }
-
 // Bytes returns the whole region. Touching a page of it costs memory.
 func (r *Region) Bytes() []byte { return r.data }
 

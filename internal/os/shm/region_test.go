@@ -30,7 +30,7 @@ func TestLocateFindsTheRegionOfASlice(t *testing.T) {
 		for off := range int64(3) {
 			got, at, ok := Locate(s[off*8:])
 			if !ok || got != r || at != 64+off*8 {
-				t.Errorf("Locate: region %v at %d, %v; want %s at %d", got, at, ok, r.Name(), 64+off*8)
+				t.Errorf("Locate: region %v at %d, %v; want %s at %d", got, at, ok, r.name, 64+off*8)
 			}
 		}
 		if _, _, ok := Locate(r.Bytes()[r.Size()-1:]); !ok {
@@ -42,7 +42,7 @@ func TestLocateFindsTheRegionOfASlice(t *testing.T) {
 	}
 	for name, s := range map[string][]byte{"heap": make([]byte, 8), "empty": a.Bytes()[:0], "nil": nil} {
 		if r, _, ok := Locate(s); ok {
-			t.Errorf("%s slice found in region %s", name, r.Name())
+			t.Errorf("%s slice found in region %s", name, r.name)
 		}
 	}
 }
