@@ -118,8 +118,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/checkpoint", "core core/vector internal/os/patient internal/plainjson internal/simd golang.org/x/sys",
 		"internal/testdata"},
 	{"trainer/distributed", "internal/clock internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
-	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
-	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
+	{"trainer/optim", "core internal/nearest internal/simd", "trainer/checkpoint"},
+	{"trainer/preference", "internal/nearest trainer/data", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/clock internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/amount internal/clock internal/simd",
@@ -159,9 +159,9 @@ var policy = []struct{ pkg, imports, tests string }{
 		"internal/browser trainer/autograd trainer/checkpoint trainer/lora trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/amount internal/clock internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
-		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest " +
-		"plugins/builtin plugins/npu_fused_linear/linear"},
+	{"trainer", "core internal/amount internal/clock internal/os/cpu internal/fields internal/nearest internal/os/hugepage " +
+		"internal/os/memory internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport " +
+		"internal/plugintest plugins/builtin plugins/npu_fused_linear/linear"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed98097648/tune/internal/nearest"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
@@ -176,15 +177,12 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Data.Validate())
 	need(!c.Words.Marks || c.Data.Template != "", "trainer.Words.Marks is for a built-in chat template: name one with "+
 		"corpus.Config.Template")
-	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
-		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))
+	if err := nearest.OneOf("trainer.Config.Schedule", string(c.Schedule), optim.Decays()...); err != nil {
+		errs = append(errs, err)
 	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Args: %w", err))
 	}
-	if err := c.Precision.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("trainer.Config.Precision: %w", err))
-	}
-	errs = append(errs, c.LoRA.Validate(), c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(),
+	errs = append(errs, nearest.OneOf("trainer.Config.Precision", string(c.Precision), models.Precisions()...), c.LoRA.Validate(), c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(),
 		c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
 		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
 	return errors.Join(errs...)

@@ -55,7 +55,7 @@ func TestAdaptersHaveNoWeightsInBFloat16(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	c.LoRA, c.Optimizer.Weights = lora.Config{}, "int4"
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "known: float32 and bf16") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `trainer.Optimizer.Weights is "int4"; it takes float32, bf16`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/seed98097648/tune/internal/nearest"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
@@ -44,11 +45,11 @@ func (c Config) Answers() int {
 
 func (c Config) validateMetric() error {
 	m := c.Metric
-	switch err := m.Name.Validate(); {
+	switch err := nearest.OneOf("trainer.Metric.Name", string(m.Name), metric.Names()...); {
 	case m.MaxNewTokens < 1:
 		return fmt.Errorf("trainer.Metric.MaxNewTokens is %d, must be positive", m.MaxNewTokens)
 	case m.Name != "" && err != nil:
-		return fmt.Errorf("trainer.Metric.Name: %w", err)
+		return err
 	case m.Best != "" && m.Best != BestLoss && m.Best != string(m.Name):
 		return fmt.Errorf("trainer.Metric.Best is %q, must be %s or what trainer.Metric.Name is, which is %q", m.Best, BestLoss,
 			m.Name)

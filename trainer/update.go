@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/nearest"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -33,14 +33,11 @@ const (
 	BF16 = "bf16"
 )
 
-// WeightTypes returns them all.
-func WeightTypes() []string { return []string{F32, BF16} }
-
 func (o Optimizer) narrow() bool { return o.Weights == BF16 }
 
 func (o Optimizer) validate(accumulate int, adapters bool) error {
-	if o.Weights != "" && !slices.Contains(WeightTypes(), o.Weights) {
-		return fmt.Errorf("trainer.Optimizer.Weights is %q; known: %s and %s", o.Weights, F32, BF16)
+	if err := nearest.OneOf("trainer.Optimizer.Weights", cmp.Or(o.Weights, F32), F32, BF16); err != nil {
+		return err
 	}
 	if o.narrow() && adapters {
 		return errors.New("trainer.Optimizer.Weights is bf16, but adapters are trained, which are float32; their base is " +

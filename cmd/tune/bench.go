@@ -108,7 +108,7 @@ func (b *benchFlags) check(c *Command) error {
 	case !(b.productRate >= 0) || math.IsInf(b.productRate, 1):
 		return c.usagef("--product-rate is %g, must not be negative", b.productRate)
 	}
-	if err := cmp.Or(c.checkPrecision(&b.train), c.misuse(b.train.Validate()), b.out.check(c)); err != nil {
+	if err := cmp.Or(c.misuse(b.train.Validate()), b.out.check(c)); err != nil {
 		return err
 	}
 	b.kernels = joinExclusions(b.kernels)

@@ -287,11 +287,7 @@ func (c *Command) noArguments(args []string) error {
 
 // oneOf reports a value of a flag that is none of the known ones.
 func (c *Command) oneOf(flag, value string, known ...string) error {
-	if slices.Contains(known, value) {
-		return nil
-	}
-	return c.usagef("--%s is %q; it takes %s%s", flag, value, strings.Join(known, ", "),
-		didYouMean(value, known, strings.Clone))
+	return c.misuse(nearest.OneOf("--"+flag, value, known...))
 }
 
 // didYouMean suggests the known name that was likely meant, formatted by show, or nothing

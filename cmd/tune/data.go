@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
-	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -95,9 +93,7 @@ func (p *previewFlags) check(c *Command) error {
 	case p.n < 0:
 		return c.usagef("--examples is %d, must not be negative", p.n)
 	}
-	known := cmp.Or(c.checkStage(p.config.Preference),
-		c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...))
-	return cmp.Or(known, c.misuse(p.config.Validate()))
+	return c.misuse(p.config.Validate())
 }
 
 func printReport(w io.Writer, r corpus.Report, seq int) {

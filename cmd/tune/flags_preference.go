@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -30,9 +29,4 @@ func addPreference(f *pflag.FlagSet, c *preference.Config) {
 	f.Float64Var(&c.RejectedWeight, "kto-rejected-weight", c.RejectedWeight, "`WEIGHT` of kto's bad answers")
 	f.StringVar(&c.RefCache, "ref-cache", c.RefCache, "the `FILE` that keeps the reference's log-probabilities, to "+
 		"be read instead of computed by the next run with the same model and data")
-}
-
-// checkStage reports a stage or loss that there is not.
-func (c *Command) checkStage(p preference.Config) error {
-	return c.oneOf("stage", cmp.Or(p.Stage, preference.SFT), preference.Stages()...)
 }

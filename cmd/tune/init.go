@@ -91,12 +91,6 @@ func (i *initFlags) check(c *Command) error {
 	case len(i.config.Data.Paths) == 0:
 		return c.usagef("--data is needed: name the data to train on")
 	}
-	if err := c.checkStage(i.config.Preference); err != nil {
-		return err
-	}
-	if err := c.oneOf("data-format", string(i.config.Data.Format), format.Formats()...); err != nil {
-		return err
-	}
 	if err := c.misuse(i.config.Validate()); err != nil {
 		return err
 	}

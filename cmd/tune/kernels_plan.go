@@ -48,7 +48,7 @@ func (a *app) kernelsPlanCommand() *Command {
 		if p.Model == "" {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
-		if err := cmp.Or(c.checkPrecision(&p.Config), c.misuse(p.Validate()), p.kernels.resolve(c)); err != nil {
+		if err := cmp.Or(c.misuse(p.Validate()), p.kernels.resolve(c)); err != nil {
 			return err
 		}
 		return a.plan(ctx, c, p)

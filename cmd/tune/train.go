@@ -19,7 +19,6 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
-	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -250,11 +249,7 @@ func (t *trainFlags) check(c *Command) error {
 		return err
 	}
 	t.config.Kernels = t.kernels.kernels
-	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
-		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
-		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config),
-		c.checkStage(t.config.Preference), t.ranks.check(c), t.view.check(c))
-	if err != nil {
+	if err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...), t.ranks.check(c), t.view.check(c)); err != nil {
 		return err
 	}
 	switch {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -94,9 +92,4 @@ func addPrecision(f *pflag.FlagSet, c *trainer.Config) {
 	f.StringVar((*string)(&c.Precision), "precision", string(c.Precision), "`TYPE` in which linear layers "+
 		"multiply: float32, or bf16 for factors rounded to bfloat16; weights, gradients, sums and all else are float32 "+
 		"with either")
-}
-
-// checkPrecision validates the value.
-func (c *Command) checkPrecision(t *trainer.Config) error {
-	return c.oneOf("precision", cmp.Or(string(t.Precision), string(models.Float32)), models.Precisions()...)
 }

@@ -2,6 +2,7 @@
 package nearest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -22,6 +23,19 @@ func Name(typed string, known []string) (name string, ok bool) {
 		}
 	}
 	return name, name != ""
+}
+
+// OneOf returns an error unless a value is one of those that are known. It lists them, and says which was likely
+// meant.
+func OneOf(what, value string, known ...string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	meant := ""
+	if name, ok := Name(value, known); ok {
+		meant = "; did you mean " + name + "?"
+	}
+	return fmt.Errorf("%s is %q; it takes %s%s", what, value, strings.Join(known, ", "), meant)
 }
 
 func near(typed, name string) bool {

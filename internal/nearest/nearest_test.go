@@ -1,6 +1,9 @@
 package nearest
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestNameFindsWhatWasLikelyMeant(t *testing.T) {
 	keys := []string{"lr", "schedule", "seed", "seq", "steps", "eval_steps", "eval_data", "num_train_epochs",
@@ -46,6 +49,15 @@ func TestDistanceCountsLetters(t *testing.T) {
 		{"kitten", "sitting", 3}, {"ähm", "ahm", 1}} {
 		if got := Distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q, %q: %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func TestAValueOfNoneIsToldWhatItMayBe(t *testing.T) {
+	for value, want := range map[string]string{"cosine": "<nil>", "": `decay is ""; it takes linear, cosine`,
+		"cosin": `decay is "cosin"; it takes linear, cosine; did you mean cosine?`} {
+		if err := OneOf("decay", value, "linear", "cosine"); fmt.Sprint(err) != want {
+			t.Errorf("%q: %v, want %q", value, err, want)
 		}
 	}
 }

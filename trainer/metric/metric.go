@@ -3,9 +3,7 @@
 package metric
 
 import (
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/internal/plainjson"
@@ -26,14 +24,6 @@ const (
 
 // Names returns all metrics.
 func Names() []string { return []string{string(ExactMatch), string(TokenAccuracy), string(RougeL)} }
-
-// Validate reports a name that is none.
-func (n Name) Validate() error {
-	if !slices.Contains(Names(), string(n)) {
-		return fmt.Errorf("%q is no metric; known: %s", n, strings.Join(Names(), ", "))
-	}
-	return nil
-}
 
 // Writes reports whether the model has to write answers for it; the likeliest token at each place does otherwise.
 func (n Name) Writes() bool { return n != TokenAccuracy }

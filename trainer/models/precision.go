@@ -2,7 +2,6 @@ package models
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -21,14 +20,6 @@ const (
 
 // Precisions returns them all.
 func Precisions() []string { return []string{string(Float32), string(BF16)} }
-
-// Validate returns an error for a word that is none.
-func (p Precision) Validate() error {
-	if p == "" || p == Float32 || p == BF16 {
-		return nil
-	}
-	return fmt.Errorf("unknown precision %q; known: %s and %s", string(p), Float32, BF16)
-}
 
 // MarshalText writes the name, so that both ways to say float32 read the same.
 func (p Precision) MarshalText() ([]byte, error) { return []byte(cmp.Or(p, Float32)), nil }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Decay names how the learning rate moves over a run, by transformers' names
@@ -32,14 +32,6 @@ func Decays() []string {
 		string(CosineMinLR), string(Polynomial), string(InverseSqrt), string(WarmupStableDecay)}
 }
 
-// ParseDecay reads the name of a decay; the error for an unknown one lists the known.
-func ParseDecay(name string) (Decay, error) {
-	if slices.Contains(Decays(), name) {
-		return Decay(name), nil
-	}
-	return "", fmt.Errorf("optim: unknown schedule %q; known: %s", name, strings.Join(Decays(), ", "))
-}
-
 // Schedule gives the learning rate of each step of a run, as transformers does: the first
 // step has the factor of step 0, which is 0 where there is a warm-up, and the end of the
 // decay would be reached one step after the last.
@@ -54,7 +46,7 @@ type Schedule struct {
 // Validate reports every field that is out of range.
 func (s Schedule) Validate() error {
 	var errs []error
-	if _, err := ParseDecay(string(s.Decay)); err != nil {
+	if err := nearest.OneOf("optim.Schedule.Decay", string(s.Decay), Decays()...); err != nil {
 		errs = append(errs, err)
 	} else {
 		errs = append(errs, s.Args.Validate(s.Decay))

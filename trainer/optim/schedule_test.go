@@ -106,7 +106,7 @@ func TestScheduleValidateNamesEveryFault(t *testing.T) {
 		want []string
 	}{
 		{Schedule{Decay: "cubic", Peak: math.NaN(), Warmup: -3, Steps: 0},
-			[]string{`"cubic"; known: cosine, linear, constant`, "learning rate is NaN", "0 steps", "warm-up of -3"}},
+			[]string{`"cubic"; it takes cosine, linear, constant`, "learning rate is NaN", "0 steps", "warm-up of -3"}},
 		{Schedule{Decay: Linear, Peak: 1, Steps: 1, Args: Args{"power": "2"}}, []string{"schedule linear: power is no " +
 			"parameter of it: it takes none"}},
 		{Schedule{Decay: Polynomial, Peak: 1, Steps: 1, Args: Args{"num_cycles": "2", "power": "-1", "lr_end": "1"}},
@@ -139,14 +139,6 @@ func TestArgsAreReadAsTheyAreWritten(t *testing.T) {
 	for _, text := range []string{"power", "power=", "=2", "a=1,a=2"} {
 		if a, err := ParseArgs(text); err == nil {
 			t.Errorf("%q is read as %q", text, a)
-		}
-	}
-}
-
-func TestParseDecayKnowsItsNames(t *testing.T) {
-	for _, name := range Decays() {
-		if got, err := ParseDecay(name); string(got) != name || err != nil {
-			t.Errorf("ParseDecay(%q) = %q, %v", name, got, err)
 		}
 	}
 }

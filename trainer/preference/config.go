@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // The stages of training. SFT and PT are those without preferences.
@@ -86,21 +87,21 @@ func (c Config) NeedsReference() bool {
 
 // Validate reports every field that makes no sense.
 func (c Config) Validate() error {
+	if err := nearest.OneOf("preference.Config.Stage", cmp.Or(c.Stage, SFT), Stages()...); err != nil {
+		return err
+	}
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("preference.Config."+format, args...))
 		}
 	}
-	need(c.Stage == "" || slices.Contains(Stages(), c.Stage), "Stage is %q; it takes %s", c.Stage,
-		strings.Join(Stages(), ", "))
 	if !c.Enabled() {
 		need(c.RefCache == "", "RefCache is given, but the stage compares with no reference: leave it out, or name a "+
 			"preference.Config.Stage such as dpo")
 		return errors.Join(errs...)
 	}
-	need(c.Loss == "" || slices.Contains(Losses(), c.Loss), "Loss is %q; it takes %s", c.Loss, strings.Join(Losses(),
-		", "))
+	errs = append(errs, nearest.OneOf("preference.Config.Loss", cmp.Or(c.Loss, Sigmoid), Losses()...))
 	need(c.Stage == DPO || c.Loss == "" || c.Loss == Sigmoid || c.Loss == c.Stage, "Loss is %s, but the stage is "+
 		"%s, which has its own: leave it out", c.Loss, c.Stage)
 	for _, n := range []struct {

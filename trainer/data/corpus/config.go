@@ -7,6 +7,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +67,9 @@ func (c Config) Validate() error {
 		return errors.New("corpus.Config.TrainOnPrompt learns all of a conversation, and corpus.Talk.MaskHistory its last " +
 			"answer alone: leave one of them out")
 	}
-	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
-		return fmt.Errorf("corpus.Config.Format is %q; it takes %s", f, strings.Join(format.Formats(), ", "))
+	f := string(cmp.Or(c.Format, format.Auto))
+	if err := nearest.OneOf("corpus.Config.Format", f, format.Formats()...); err != nil {
+		return err
 	}
 	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
 		meant := ""

@@ -1,12 +1,14 @@
 package corpus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Interleaving says how the data sets of a run become one, as interleave_datasets of
@@ -35,8 +37,8 @@ func (i Interleaving) on() bool { return i.Mix != "" && i.Mix != MixConcat }
 
 // Validate reports the field that makes no sense.
 func (i Interleaving) Validate() error {
-	if i.Mix != "" && !slices.Contains(Mixes(), i.Mix) {
-		return fmt.Errorf("corpus.Interleaving.Mix is %q; it takes %s", i.Mix, strings.Join(Mixes(), ", "))
+	if err := nearest.OneOf("corpus.Interleaving.Mix", cmp.Or(i.Mix, MixConcat), Mixes()...); err != nil {
+		return err
 	}
 	if len(i.Probs) > 0 && !i.on() {
 		return fmt.Errorf("corpus.Interleaving.Probs are for interleaving: give corpus.Interleaving.Mix %s or %s too",
