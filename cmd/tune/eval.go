@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
@@ -201,9 +200,10 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 			return err
 		}
 		defer ev.Close()
-		stream, failed := data.Stream(rows, e.Batch)
-		batches := counted(stream, func(n int) { a.note("loss: %d of %d batches", n, total) })
-		if r.Loss, r.Targets, err = ev.Loss(ctx, ticking(in.check, batches)); err != nil {
+		batches, failed := data.Stream(rows, e.Batch)
+		set, end := a.progress.Count(total, "batches")
+		defer end()
+		if r.Loss, r.Targets, err = ev.Loss(ctx, ticking(in.check, batches, set)); err != nil {
 			return err
 		}
 		return failed()
@@ -211,43 +211,17 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 	return in.check.Rightly(in.report, repatch, func() error { return trainer.Compared(in.check, measure) })
 }
 
-// ticking tells the checker of each batch.
-func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
-	return func(yield func(T) bool) {
+// ticking tells the checker of each batch, and set how many are done.
+func ticking(c *crosscheck.Checker, batches iter.Seq[data.Batch], set func(done int)) iter.Seq[data.Batch] {
+	return func(yield func(data.Batch) bool) {
+		done := 0
 		for b := range batches {
 			c.Tick()
 			if !yield(b) {
 				return
 			}
-		}
-	}
-}
-
-// noteEvery is how long a measurement is silent.
-const noteEvery = 5 * time.Second
-
-// counted calls note, now and then, with how many values have been taken.
-func counted[T any](values iter.Seq[T], note func(n int)) iter.Seq[T] {
-	note = nowAndThen(note)
-	return func(yield func(T) bool) {
-		n := 0
-		for v := range values {
-			if !yield(v) {
-				return
-			}
-			n++
-			note(n)
-		}
-	}
-}
-
-// nowAndThen returns note, which is silent for some time after each call.
-func nowAndThen(note func(n int)) func(n int) {
-	last := time.Now()
-	return func(n int) {
-		if time.Since(last) > noteEvery {
-			note(n)
-			last = time.Now()
+			done++
+			set(done)
 		}
 	}
 }

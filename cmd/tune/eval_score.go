@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
@@ -59,6 +60,9 @@ func (a *app) evalSets(ctx context.Context, in *inference, e *evalFlags, held *c
 	return nil
 }
 
+// noteEvery is how long answering is silent.
+const noteEvery = 5 * time.Second
+
 // score lets the model answer, where that is scored, and says how well it did.
 func (a *app) score(ctx context.Context, in *inference, e *evalFlags, asked []metric.Question, r *evaluation) error {
 	name := e.Metric.Name
@@ -73,12 +77,14 @@ func (a *app) score(ctx context.Context, in *inference, e *evalFlags, asked []me
 		if id, ok := in.tokenizer.EOS(); ok {
 			w.EOS = append(w.EOS, id)
 		}
-		sum := 0.0
-		note := nowAndThen(func(n int) { a.note("%s: %.4f after %d, %d to go", name, sum/float64(n), n, len(asked)-n) })
+		sum, last := 0.0, time.Now()
 		r.Predictions, err = w.Write(ctx, asked, func(i int, p *metric.Prediction) {
 			name.Judge(p)
 			sum += p.Score
-			note(i + 1)
+			if n := i + 1; time.Since(last) > noteEvery {
+				a.note("%s: %.4f after %d, %d to go", name, sum/float64(n), n, len(asked)-n)
+				last = time.Now()
+			}
 		})
 		if err != nil {
 			return err
