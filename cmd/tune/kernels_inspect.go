@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -43,7 +42,7 @@ func (a *app) kernelsInspectCommand() *Command {
 		}
 		i.Rights = p.rights()
 		if strings.HasPrefix(i.Path, core.BuiltIn) && p.memory.bytes == 0 && p.cpus == 0 {
-			i.Rights.Writes = "the memory of the outputs of all plugins that are built in, which share a process"
+			i.Rights.Writes = "the outputs' memory of all that are built in, which share a process"
 		}
 		if asJSON {
 			return a.writeJSON(i)
@@ -91,8 +90,8 @@ func (r rights) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\nrights\n  reads: %s\n  writes: %s\n  limits: %s\n  lock: %s\n  environment:\n", r.Reads, r.Writes,
 		cmp.Or(strings.Join(limits, ", "), "none"), lock)
-	for names := range slices.Chunk(r.Environment, 6) {
-		fmt.Fprintf(w, "    %s\n", strings.Join(names, " "))
+	for _, line := range indented(strings.Join(r.Environment, " ")) {
+		fmt.Fprintln(w, line)
 	}
 }
 

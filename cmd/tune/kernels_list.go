@@ -159,9 +159,9 @@ func (l listing) printKernels(a *app) {
 		}
 		passes := "forward only"
 		if k.Backward {
-			passes = "forward and backward"
+			passes = "forward, backward"
 		}
-		fmt.Fprintf(a.stdout, "    %-*s  %-20s  %s\n", width, k.Op, passes, names(k.DTypes))
+		fmt.Fprintf(a.stdout, "    %-*s  %-17s  %s\n", width, k.Op, passes, names(k.DTypes))
 	}
 }
 

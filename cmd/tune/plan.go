@@ -239,6 +239,7 @@ func (p *runPlan) time(ctx context.Context, threads int) error {
 	// see proc_loadavg(5); 0 where nothing tells.
 	load, _ := os.ReadFile("/proc/loadavg")
 	_, _ = fmt.Sscan(string(load), &p.Busy)
+	p.Busy = min(p.Busy, float64(runtime.NumCPU())) // which more cannot keep busy
 	best, worst, err := ceiling.Range(ctx, threads)
 	if err != nil {
 		return err
