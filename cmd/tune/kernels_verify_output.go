@@ -183,16 +183,17 @@ func (k verifiedKernel) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d ok, %d failed, %d not run; supports %d of %d kinds of use\n", k.Kernel.Op,
 		k.Count(kerneltest.OK), k.Count(kerneltest.Failed), k.Count(kerneltest.Skipped), supported, len(k.Supports))
 	var kinds []string
+	width := 34
 	for _, c := range k.Results {
 		if !slices.Contains(kinds, c.Kind) {
-			kinds = append(kinds, c.Kind)
+			kinds, width = append(kinds, c.Kind), max(width, len(c.Kind))
 		}
 	}
-	fmt.Fprintf(w, "  %-34s %-13s %-13s %s\n", "CASE", "FLOAT32", "BFLOAT16", "FLOAT16")
+	fmt.Fprintf(w, "  %-*s %-12s %-12s %s\n", width, "CASE", "FLOAT32", "BFLOAT16", "FLOAT16")
 	for _, kind := range kinds {
-		line := fmt.Sprintf("  %-34s", kind)
+		line := fmt.Sprintf("  %-*s", width, kind)
 		for _, d := range benchDTypes {
-			line += fmt.Sprintf(" %-13s", k.cell(kind, d))
+			line += fmt.Sprintf(" %-12s", k.cell(kind, d))
 		}
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
