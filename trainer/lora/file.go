@@ -296,8 +296,12 @@ func (a *Adapter) Read(dir string) (err error) {
 
 // numbers names what an adapter computes, but for its targets, which its tensors show.
 func (c Config) numbers() string {
-	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v, rank_pattern %v, "+
-		"alpha_pattern %v", c.Rank, c.Alpha, c.Dropout, c.RSLoRA, c.DoRA, c.Ranks, c.Alphas)
+	s := fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v", c.Rank, c.Alpha, c.Dropout,
+		c.RSLoRA, c.DoRA)
+	if len(c.Ranks)+len(c.Alphas) > 0 {
+		s += fmt.Sprintf(", rank_pattern %v, alpha_pattern %v", c.Ranks, c.Alphas)
+	}
+	return s
 }
 
 // fill takes all tensors of a file over.
