@@ -320,7 +320,7 @@ func TestPublishedDPO(t *testing.T) {
 		}
 	}
 	_, _, err = jobOf(t, strings.Replace(published(t, "lora_dpo"), "stage: dpo", "stage: rm", 1), smallLlama(t))
-	if err == nil || !strings.Contains(err.Error(), `--stage is "rm"; it takes sft, pt, dpo`) {
+	if err == nil || !strings.Contains(flagged(err.Error()), `--stage is "rm"; it takes sft, pt, dpo`) {
 		t.Errorf("a stage that there is not: %v", err)
 	}
 }

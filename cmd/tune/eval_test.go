@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 // nanLater is a kernel that gives a NaN from its fourth call on.
@@ -50,10 +51,11 @@ func TestAKernelThatGivesNaNInAnEvaluationIsTakenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := &app{stderr: io.Discard, progress: progress.New(io.Discard, io.Discard)}
 	evaluate := func(in *inference) (r trainer.SetEval) {
 		e := &evalFlags{}
 		e.Batch, e.Seq = 2, 8
-		if err := (&app{stderr: io.Discard}).evalLoss(t.Context(), in, e, data.Slice(rows), &r, nil); err != nil {
+		if err := a.evalLoss(t.Context(), in, e, data.Slice(rows), &r, nil); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -67,7 +69,7 @@ func TestAKernelThatGivesNaNInAnEvaluationIsTakenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &inference{model: m, memory: mem, report: report, check: (&app{stderr: io.Discard}).checker(1000, false)}
+	in := &inference{model: m, memory: mem, report: report, check: a.checker(1000, false)}
 	if got := evaluate(in); got.Loss != want.Loss {
 		t.Errorf("loss %g, want that without the kernel, %g", got.Loss, want.Loss)
 	}
