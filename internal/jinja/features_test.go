@@ -147,6 +147,7 @@ func TestFilters(t *testing.T) {
 			"a\n    b\n\n    c|   a\n  b\n\n  c| a\n  \n  b| a\n> b"},
 		{`{{ 'a\r\nb\rc\x0bd\u2028e\x85\x1cf\r\n'|indent(1) }}|{{ nope is callable }} {{ d.nope is callable }}`,
 			"a\n b\n c\n d\n e\n\n f\n|True True"},
+		{`{{ 'a\r'|indent }}|{{ 'a\r\r'|indent(1, true, true) }}|{{ '\r'|indent(1, true) }}|`, "a| a\n | |"},
 		{`{{ html|safe }} {{ html|safe|safe }} {{ '<b>' ~ html|safe }} {{ html|safe == html }} {{ html|safe|length }} ` +
 			`{{ ''|safe or 'q' }} {{ html|safe is string }}`,
 			`<a href='x'>&"</a> <a href='x'>&"</a> <b><a href='x'>&"</a> True 18 q True`},

@@ -128,7 +128,8 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "
 	"\x1e", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 // indent puts blanks, or a text, before every line but the first, and not before empty
-// ones; first and blank ask for these too. Lines then end with line feeds, however they did.
+// ones; first and blank ask for these too. Lines then end with line feeds, however they did. As in Python, a line feed
+// is put behind the text and taken away again, and a carriage return at its end with it.
 func indent(r *run, a args) any {
 	by, isText := a.or(1, nil).(string)
 	if !isText {
@@ -136,7 +137,7 @@ func indent(r *run, a args) any {
 		r.chargeTimes(n, 1)
 		by = strings.Repeat(" ", int(n))
 	}
-	lines := strings.Split(lineEnds.Replace(a.text(0)), "\n")
+	lines := strings.Split(strings.TrimSuffix(lineEnds.Replace(a.text(0)+"\n"), "\n"), "\n")
 	for i, line := range lines {
 		if i > 0 && (line != "" || a.flag(3)) || i == 0 && a.flag(2) {
 			r.charge(len(by))
