@@ -182,8 +182,10 @@ func (c Config) Validate() error {
 	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Args: %w", err))
 	}
-	errs = append(errs, nearest.OneOf("trainer.Config.Precision", string(c.Precision), models.Precisions()...), c.LoRA.Validate(), c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(),
-		c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
-		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
+	precision := string(cmp.Or(c.Precision, models.Float32))
+	errs = append(errs, nearest.OneOf("trainer.Config.Precision", precision, models.Precisions()...), c.LoRA.Validate(),
+		c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(), c.Words.Validate(),
+		c.Select.Validate(c.LoRA.Enabled()), c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()),
+		c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
 	return errors.Join(errs...)
 }

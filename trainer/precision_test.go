@@ -50,6 +50,10 @@ func TestAPrecisionThatIsNoneNamesTheOthers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `trainer.Config.Precision is "fp16"; it takes float32, bf16`) {
 		t.Errorf("error %v", err)
 	}
+	c := trainer.Default()
+	if c.Precision = ""; c.Validate() != nil { // which is float32
+		t.Errorf("error %v", c.Validate())
+	}
 }
 
 // TestTheZeroPrecisionReadsAsFloat32, as it does of checkpoints from before there was another.
