@@ -129,6 +129,11 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 			`{"messages": [{"role": "user", "content": "a", "tool_calls": []}, {"role": "assistant", "content": "b", ` +
 				`"tool_calls": "[]"}]}`,
 			"user \"a\"\nassistant \"b\"\n"},
+		"messages with lists of no calls and no tools beside those of before": {Messages,
+			`{"messages": [{"role": "assistant", "content": "", "tool_calls": [], "function_call": {"name": "f"}}], ` +
+				`"tools": [], "functions": [{"name": "f"}]}`,
+			`assistant "" calls [{"type":"function","function":{"name":"f"}}]` + "\n" +
+				`tools [{"type":"function","function":{"name":"f"}}]` + "\n"},
 		"messages of parts": {Messages,
 			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]},
 				{"role": "assistant", "content": [{"type": "reasoning", "value": "hm"},

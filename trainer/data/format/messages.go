@@ -75,19 +75,21 @@ func (l Layout) message(v any) (m chat.Message, mute bool, err error) {
 	}
 	content, ok := o.Get(l.Tags.Content)
 	calls, _ := o.Get("tool_calls")
-	if calls == nil {
-		calls, _ = o.Get("function_call") // as OpenAI's API had it before, one alone
-	}
-	if !ok && calls == nil {
+	older, _ := o.Get("function_call") // as OpenAI's API had it before, one alone
+	if !ok && calls == nil && older == nil {
 		return m, false, fmt.Errorf("no %q", l.Tags.Content)
 	}
 	if err := setContent(&m, content, role == call); err != nil {
 		return m, false, err
 	}
 	if calls != nil {
-		if err := addCalls(&m, calls); err != nil {
-			return m, false, err
-		}
+		err = addCalls(&m, calls)
+	}
+	if err == nil && older != nil && m.ToolCalls == nil {
+		err = addCalls(&m, older)
+	}
+	if err != nil {
+		return m, false, err
 	}
 	for key, v := range o.All() {
 		switch key := key.(string); key {

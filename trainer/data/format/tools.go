@@ -13,9 +13,9 @@ import (
 func (l Layout) tools(r records.Record) ([]any, error) {
 	column := l.Columns.Tools
 	list, err := l.list(r, column)
-	if list == nil && err == nil {
-		column = l.Columns.Functions
-		list, err = l.list(r, column)
+	older, failed := l.list(r, l.Columns.Functions)
+	if len(list) == 0 && err == nil && (older != nil || failed != nil) {
+		list, err, column = older, failed, l.Columns.Functions
 	}
 	for i, v := range list {
 		o, ok := v.(*chat.Object)
