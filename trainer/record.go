@@ -23,7 +23,8 @@ type recorder struct {
 	*session
 	path   string // of the journal in the output folder; "" without one
 	file   *journal.Writer
-	behind bool // file lacks events
+	behind bool            // file lacks events
+	late   *journal.Writer // was closed and still lacks events
 	sinks  []journal.Sink
 	warn   func(error)
 	ended  bool
@@ -239,8 +240,16 @@ func (r *recorder) shut() {
 	r.sinks = slices.DeleteFunc(r.sinks, func(s journal.Sink) bool { return s == r.file })
 	if err := r.file.Close(); err != nil {
 		call(r.warn, err)
+		r.late = r.file
 	}
 	r.file, r.behind = nil, false
+}
+
+// catchUp writes what a full disk did not take of the journal when it was closed, as there may be room by now.
+func (r *recorder) catchUp() {
+	if r.late != nil && r.late.CloseAgain() == nil {
+		r.late = nil
+	}
 }
 
 // close ends a run that has failed, also one that had ended well but could not be saved.

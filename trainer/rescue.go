@@ -41,6 +41,7 @@ func (r *session) save(ctx context.Context) (string, error) {
 	for tried := false; ; tried = true {
 		err := error(nil)
 		if tried { // a large model fills a disk anew each time
+			r.journal.catchUp()
 			err = roomFor(model, o.path)
 		}
 		if err == nil {

@@ -90,6 +90,16 @@ func (w *Writer) Close() error {
 	return nil
 }
 
+// CloseAgain writes what Close could not, as on a full disk, once there may be room.
+func (w *Writer) CloseAgain() error {
+	f, err := os.OpenFile(w.file.Name(), os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	w.file = f
+	return w.Close()
+}
+
 func (w *Writer) rewrite() error {
 	text, err := io.ReadAll(io.NewSectionReader(w.file, 0, math.MaxInt64))
 	if err == nil {
