@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 
@@ -24,7 +25,7 @@ type Entry struct {
 
 // UnmarshalJSON implements json.Unmarshaler. The order of an object's members is kept.
 func (p *Pattern) UnmarshalJSON(b []byte) error {
-	var values map[string]float64
+	var values map[string]*float64
 	if err := json.Unmarshal(b, &values); err != nil {
 		return err
 	}
@@ -32,9 +33,13 @@ func (p *Pattern) UnmarshalJSON(b []byte) error {
 	*p = nil
 	for token, err := d.Token(); err == nil; token, err = d.Token() {
 		key, is := token.(string) // only keys are texts
-		if is && !slices.ContainsFunc(*p, func(e Entry) bool { return e.Key == key }) {
-			*p = append(*p, Entry{key, values[key]})
+		if !is || slices.ContainsFunc(*p, func(e Entry) bool { return e.Key == key }) {
+			continue
 		}
+		if values[key] == nil {
+			return &json.UnmarshalTypeError{Value: "null", Type: reflect.TypeFor[float64]()}
+		}
+		*p = append(*p, Entry{key, *values[key]})
 	}
 	return nil
 }

@@ -139,6 +139,7 @@ func TestPatternsThatCannotBeAreRefused(t *testing.T) {
 		{"rank_pattern", `[1]`, "field rank_pattern: want an object, have a list"},
 		{"alpha_pattern", `{"v_proj": -1}`, `field alpha_pattern gives "v_proj" -1, must not be negative`},
 		{"alpha_pattern", `{"v_proj": "1"}`, "field alpha_pattern: want a number, have a string"},
+		{"alpha_pattern", `{"v_proj": null}`, "field alpha_pattern: want a number, have a null"},
 	} {
 		adapter := patterned(t, dir, map[string]json.RawMessage{tt.field: []byte(tt.value)})
 		_, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: adapter}})
