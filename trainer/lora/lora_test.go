@@ -254,6 +254,23 @@ func TestNamesMatchWholeElementsOfPaths(t *testing.T) {
 	}
 }
 
+// TestNamesMatchAsTheExpressionsThatTheyAre: those that are compared without an expression.
+func TestNamesMatchAsTheExpressionsThatTheyAre(t *testing.T) {
+	paths := []string{"", "a", "b", "a.b", "ab", "a.b.a", "b.a.b", "aab", "a.bb", "a..b"}
+	for _, key := range []string{"", "a", ".", "a.b", "b.a", "...", "ab", ".b", "a."} {
+		pattern := Pattern{{Key: key}, {Key: "(" + key + ")"}} // the second is no name
+		all, err := pattern.compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if got, want := all[0](path), all[1](path); got != want {
+				t.Errorf("%q of %q: %v, want %v", key, path, got, want)
+			}
+		}
+	}
+}
+
 // TestSomeExpertsAlone: an adapter is for all experts of a layer or for none.
 func TestSomeExpertsAlone(t *testing.T) {
 	b := nn.NewBuilder(autograd.Heap{})

@@ -60,16 +60,37 @@ func (p Pattern) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// compile returns the expressions, which match whole paths.
-func (p Pattern) compile() (all []*regexp.Regexp, err error) {
+// compile returns what says whether a path, all of it, is one of an entry's.
+func (p Pattern) compile() (all []func(path string) bool, err error) {
 	for _, e := range p {
 		r, err := regexp.Compile(`^(.*\.)?(` + e.Key + `)$`)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w; name its modules without that", e.Key, err)
 		}
-		all = append(all, r)
+		matches := r.MatchString
+		if plain.MatchString(e.Key) { // all modules by name are asked of all modules: experts are thousands
+			matches = func(path string) bool { return endsWith(path, e.Key) }
+		}
+		all = append(all, matches)
 	}
 	return all, nil
+}
+
+// plain is an expression that has no other sign than dots.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_.]*$`)
+
+// endsWith matches such an expression, to which a dot is any character.
+func endsWith(path, key string) bool {
+	at := len(path) - len(key)
+	if at < 0 || at > 0 && path[at-1] != '.' {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] != '.' && key[i] != path[at+i] {
+			return false
+		}
+	}
+	return true
 }
 
 // validatePatterns reports a number that no adapter can have.
@@ -101,7 +122,7 @@ func (c Config) each(targets []nn.Target) (all []Config, err error) {
 	for _, t := range targets {
 		var own Config
 		for e, module := range t.Modules {
-			matches := func(r *regexp.Regexp) bool { return r.MatchString(module) }
+			matches := func(is func(string) bool) bool { return is(module) }
 			one := c
 			if i := slices.IndexFunc(ranks, matches); i >= 0 {
 				one.Rank = int(c.Ranks[i].Value)
