@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"regexp"
@@ -48,17 +49,20 @@ func toolFormOf(t *chat.Template) *toolForm {
 	return nil
 }
 
-// jsonCall reads {"name": ..., "arguments": {...}}, as Qwen and others write it.
+// jsonCall reads {"name": ..., "arguments": {...}}, as Qwen and others write it. Some models write the arguments as a
+// text of JSON, as the API has them.
 func jsonCall(inner string) (toolFunction, bool) {
 	var call struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	err := json.Unmarshal([]byte(inner), &call)
-	if given := bytes.TrimSpace(call.Arguments); len(given) == 0 || given[0] != '{' {
-		call.Arguments = json.RawMessage("{}")
+	var text string
+	if json.Unmarshal(call.Arguments, &text) == nil { // or null
+		call.Arguments = json.RawMessage(text)
 	}
-	return toolFunction{call.Name, string(call.Arguments)}, err == nil && call.Name != ""
+	given := cmp.Or(strings.TrimSpace(string(call.Arguments)), "{}")
+	return toolFunction{call.Name, given}, err == nil && call.Name != "" && given[0] == '{' && json.Valid([]byte(given))
 }
 
 var markedArgument = regexp.MustCompile(`(?s)<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>`)
