@@ -65,13 +65,14 @@ func jsonCall(inner string) (toolFunction, bool) {
 	return toolFunction{call.Name, given}, err == nil && call.Name != "" && given[0] == '{' && json.Valid([]byte(given))
 }
 
-var markedArgument = regexp.MustCompile(`(?s)<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>`)
+var markedArgument = regexp.MustCompile(`(?s)<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>`)
 
 // markedCall reads a name, and keys and values between marks, as GLM-4.5 writes it. A value is JSON or else a text.
 func markedCall(inner string) (toolFunction, bool) {
-	name, rest, _ := strings.Cut(inner, "<arg_key>")
+	name, _, _ := strings.Cut(inner, "<arg_key>")
+	rest := inner[len(name):]
 	arguments := map[string]any{}
-	for _, m := range markedArgument.FindAllStringSubmatch("<arg_key>"+rest, -1) {
+	for _, m := range markedArgument.FindAllStringSubmatch(rest, -1) {
 		key, value := strings.TrimSpace(m[1]), m[2]
 		if arguments[key] = any(value); json.Valid([]byte(value)) {
 			arguments[key] = json.RawMessage(value)
@@ -81,7 +82,7 @@ func markedCall(inner string) (toolFunction, bool) {
 	err := plainjson.Encode(&text, arguments, "")
 	name = strings.TrimSpace(name)
 	return toolFunction{name, strings.TrimSpace(text.String())}, err == nil && name != "" &&
-		!strings.ContainsAny(name, "{}<>\n")
+		!strings.ContainsAny(name, "{}<>\n") && strings.TrimSpace(markedArgument.ReplaceAllString(rest, "")) == ""
 }
 
 // toolSplitter finds the calls in a text that comes in pieces.

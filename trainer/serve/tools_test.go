@@ -69,6 +69,31 @@ func TestCallsOfToolsAreFound(t *testing.T) {
 	}
 }
 
+// TestAMarkedCallIsReadWhole, or stays text: it is not made without an argument that the model has written.
+func TestAMarkedCallIsReadWhole(t *testing.T) {
+	const marked = `{{ tools }}{% for m in messages %}{{ m.content }}
+{% for c in m.tool_calls %}<tool_call>{{ c.function.name }}
+{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>
+<arg_value>{{ v }}</arg_value>
+{% endfor %}</tool_call>{% endfor %}{% endfor %}`
+	const city, days = "<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n", "<arg_key>days</arg_key>\n"
+	for inner, want := range map[string]string{
+		"now":                               "now{}",
+		"weather\n" + city:                  `weather{"city":"Paris"}`,
+		"weather\n" + city + days:           "",
+		"weather\n" + days + city:           "",
+		"weather\n" + city + "tomorrow":     "",
+		"weather\n<arg_value>3</arg_value>": "",
+	} {
+		says := "<tool_call>" + inner + "</tool_call>"
+		s := start(t, &parrot{says: says, wait: ready}, marked, nil)
+		m := s.whole("/v1/chat/completions", "{"+weather+"}").Choices[0].Message
+		if got := calls(m); got != want || want == "" && *m.Content != says {
+			t.Errorf("%q: %q, %q, want %q", says, *m.Content, got, want)
+		}
+	}
+}
+
 func calls(m *message) string {
 	var all []string
 	for _, c := range m.Calls {
