@@ -105,8 +105,12 @@ func (b *bitsAndBytes) fill(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used 
 func (b *bitsAndBytes) fillInt8(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used []string, err error) {
 	layer := strings.TrimSuffix(e.Name, "weight")
 	used = []string{layer + scaleSuffix, layer + formSuffix}
-	if form, ok, err := set.Bytes(used[1]); err != nil || ok && (len(form) != 1 || form[0] != 0) {
-		return used, fmt.Errorf("%s is not 0, rows one after the other: %v%w", used[1], form, err)
+	form, ok, err := set.Bytes(used[1])
+	if ok && err == nil && (len(form) != 1 || form[0] != 0) {
+		err = fmt.Errorf("%s is %v, and not 0, rows one after the other", used[1], form)
+	}
+	if err != nil {
+		return used, err
 	}
 	scale, err := scalesOf(set, used[0], e.Shape[:len(e.Shape)-1].Elems())
 	if err != nil {

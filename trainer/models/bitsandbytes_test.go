@@ -232,7 +232,7 @@ func TestEightBitsOfBitsAndBytesAreRead(t *testing.T) {
 	}
 	tensors[layer+"weight_format"] = raw(core.Shape{}, 2)
 	refused(t, bnbFolder(t, m.RawConfig, config, tensors, layer+"weight_format"), models.LoadOptions{Frozen: true},
-		layer+"weight_format is not 0")
+		layer+"weight_format is [2], and not 0")
 	delete(tensors, layer+"SCB")
 	delete(tensors, layer+"weight_format")
 	refused(t, bnbFolder(t, m.RawConfig, config, tensors), models.LoadOptions{Frozen: true}, layer+"SCB")
