@@ -186,6 +186,7 @@ func (f *Folder) join() error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
+	f.own = false // from now on the path has files of this folder, too: another commit adds the rest
 	var first, last []string
 	for _, e := range entries {
 		if slices.Contains(f.last, e.Name()) {

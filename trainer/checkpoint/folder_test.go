@@ -196,6 +196,29 @@ func TestAnEmptyFolderIsNotReplaced(t *testing.T) {
 	}
 }
 
+// TestFilesThatWereStoppedHalfwayFollowTheOthers: a commit to an empty folder that ends in the middle can be repeated.
+func TestFilesThatWereStoppedHalfwayFollowTheOthers(t *testing.T) {
+	out := t.TempDir()
+	left := "final.partial-01234567" // which does not count, and is in the way
+	write1(t, filepath.Join(out, left, "run.jsonl"), "")
+	f, err := NewFolder(out)
+	fill(t, f, err, "new")
+	write1(t, f.Path("a"), "new")
+	write1(t, f.Path(left), "new")
+	if err := f.Commit(); err == nil {
+		t.Fatal("a folder was replaced by a file")
+	}
+	wantNames(t, out, "a", left, filepath.Base(f.dir))
+	if err := os.RemoveAll(filepath.Join(out, left)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Error(err)
+	}
+	wantText(t, out, "new")
+	wantNames(t, out, "a", "config.json", left)
+}
+
 func TestALinkToNothingLeadsToTheFolder(t *testing.T) {
 	root := t.TempDir()
 	if err := testdata.Symlink("real", filepath.Join(root, "link")); err != nil {
