@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -162,4 +163,63 @@ func TestAFrozenModelTrainsItsAdaptersAlone(t *testing.T) {
 	if weight := 4 * 3000 * 10; p.Bytes() > weight {
 		t.Errorf("the program holds %d bytes, the embedding alone has %d", p.Bytes(), weight)
 	}
+}
+
+// scarce has memory for so many blocks.
+type scarce struct{ left, taken int }
+
+func (m *scarce) Alloc(n int) ([]byte, error) {
+	if m.left == 0 {
+		return nil, errors.New("there is no memory")
+	}
+	m.left--
+	m.taken++
+	return autograd.Heap{}.Alloc(n)
+}
+
+func (m *scarce) Free([]byte) { m.taken-- }
+
+// TestWhatFindsNoMemoryKeepsNone, at whichever of its tensors that is.
+func TestWhatFindsNoMemoryKeepsNone(t *testing.T) {
+	for _, dtype := range storages {
+		for n, done := 0, false; !done; n++ {
+			mem := &scarce{left: n}
+			b := NewBuilder(mem)
+			b.Freeze(func(p *Param) core.DType {
+				if len(p.Tensor.Shape) < 2 {
+					return core.Float32
+				}
+				return dtype
+			})
+			d, err := NewDecoder(b, tiny())
+			if err == nil {
+				model := mem.taken
+				if _, _, err = d.Adapt(d.Targets()[0], Adaptation{Rank: 2, Scale: 1}); err == nil {
+					model += 2
+					err = compileIn(mem, d)
+				}
+				if mem.taken != model {
+					t.Errorf("%s, %d blocks: the model has %d, and %d are taken", dtype, n, model, mem.taken)
+				}
+				d.Free()
+			}
+			if mem.taken != 0 {
+				t.Errorf("%s, %d blocks: %d are taken in the end", dtype, n, mem.taken)
+			}
+			done = err == nil || t.Failed()
+		}
+	}
+}
+
+// compileIn makes a graph of a model and gives it back.
+func compileIn(mem core.Memory, d *Decoder) error {
+	c, err := NewContext(mem, 1, 3, 8)
+	if err != nil {
+		return err
+	}
+	p, err := d.Compile(c, d.Forward(c).Loss, false)
+	if err == nil {
+		p.Close()
+	}
+	return err
 }

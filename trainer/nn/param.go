@@ -132,6 +132,7 @@ func (p *Param) alloc(mem core.Memory) error {
 		err = p.allocNF4(mem)
 	}
 	if err != nil {
+		p.free(mem)
 		return fmt.Errorf("nn: scale of parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
 	}
 	return nil
