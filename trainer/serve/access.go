@@ -96,5 +96,6 @@ func (s *Server) isHost(host string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}
-	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(s.Hosts, name)
+	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") ||
+		slices.ContainsFunc(s.Hosts, func(host string) bool { return strings.EqualFold(host, name) })
 }

@@ -186,6 +186,7 @@ func TestPagesOfOtherOriginsAreKeptOut(t *testing.T) {
 		"refused":                    {[]string{own}, nil, "OPTIONS", other, "", 204, false},
 		"another name":               {nil, []string{"here"}, "POST", "", "evil.example:80", 403, false},
 		"its name":                   {nil, []string{"here"}, "POST", "", "here:80", 200, false},
+		"its name in capitals":       {nil, []string{"Here"}, "POST", "", "HERE:80", 200, false},
 		"localhost":                  {nil, []string{"here"}, "POST", "", "localhost:80", 200, false},
 		"an address":                 {nil, []string{"here"}, "POST", "", "[::1]:80", 200, false},
 		"any name where none is set": {nil, nil, "POST", "", "evil.example", 200, false},
