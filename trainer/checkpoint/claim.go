@@ -84,6 +84,10 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		isNew := err == nil
 		if errors.Is(err, fs.ErrExist) {
+			// What a link leads to would be written over.
+			if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is not a regular file, as claims are: remove it, or choose another folder", name)
+			}
 			f, err = os.OpenFile(name, os.O_RDWR, 0)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // it has just been removed
@@ -108,7 +112,7 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 		}
 		// The process that had it may have removed it since it was opened here.
 		if opened, err1 := f.Stat(); err1 == nil {
-			if named, err2 := os.Stat(name); err2 == nil && os.SameFile(opened, named) {
+			if named, err2 := os.Lstat(name); err2 == nil && os.SameFile(opened, named) {
 				c.file, c.name = f, name
 				if err := c.sign(f); err != nil {
 					c.file, c.name = nil, ""

@@ -134,3 +134,27 @@ func TestAClaimThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	}
 	wantNames(t, out)
 }
+
+// TestALinkInTheClaimsPlaceIsNotFollowed: somebody else may have put it there, in a folder that all can write to.
+func TestALinkInTheClaimsPlaceIsNotFollowed(t *testing.T) {
+	root := t.TempDir()
+	file, link := filepath.Join(root, "file"), filepath.Join(root, ".out"+claimFile)
+	write1(t, file, "mine")
+	for _, to := range []string{"file", "nothing"} {
+		if err := testdata.Symlink(to, link); err != nil {
+			t.Skipf("no symbolic links here: %v", err)
+		}
+		if c, err := NewClaim(filepath.Join(root, "out")); err == nil {
+			t.Errorf("a link to %s is a claim", to)
+			c.Close()
+		} else if !strings.Contains(err.Error(), link+" is not a regular file") {
+			t.Error(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+			t.Errorf("behind a link to %s: %q, %v", to, text, err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Error(err)
+		}
+	}
+}
