@@ -102,12 +102,12 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 	header(&b, "tune_texts_total", "counter", "Texts that have ended, by the model or adapter and the reason.")
 	for _, model := range slices.Sorted(maps.Keys(m.texts)) {
 		for _, reason := range slices.Sorted(maps.Keys(m.texts[model])) {
-			fmt.Fprintf(&b, "tune_texts_total{model=%q,reason=%q} %d\n", model, reason, m.texts[model][reason])
+			fmt.Fprintf(&b, "tune_texts_total{model=%s,reason=%q} %d\n", labelValue(model), reason, m.texts[model][reason])
 		}
 	}
 	header(&b, "tune_text_tokens_total", "counter", "Tokens of these texts, by the model or adapter.")
 	for _, model := range slices.Sorted(maps.Keys(m.tokens)) {
-		fmt.Fprintf(&b, "tune_text_tokens_total{model=%q} %d\n", model, m.tokens[model])
+		fmt.Fprintf(&b, "tune_text_tokens_total{model=%s} %d\n", labelValue(model), m.tokens[model])
 	}
 	header(&b, "tune_prefill_seconds", "histogram", "How long the model read prompts.")
 	m.prefill.write(&b, "tune_prefill_seconds", "")
@@ -124,6 +124,12 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 
 func header(b *strings.Builder, name, kind, help string) {
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// labelValue is a text as Prometheus reads it, which refuses the other escapes that Go has.
+func labelValue(text string) string {
+	escapes := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	return `"` + escapes.Replace(strings.ToValidUTF8(text, "\uFFFD")) + `"`
 }
 
 // writeProcess writes what tells of leaks, under the names that Prometheus' own clients have for it.
@@ -167,7 +173,7 @@ func (s *Server) writeEngines(b *strings.Builder) {
 	} {
 		header(b, v.name, v.kind, v.help)
 		for i, name := range names {
-			fmt.Fprintf(b, "%s{model=%q} %d\n", v.name, name, v.of(stats[i]))
+			fmt.Fprintf(b, "%s{model=%s} %d\n", v.name, labelValue(name), v.of(stats[i]))
 		}
 	}
 }
