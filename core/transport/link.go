@@ -66,27 +66,32 @@ type rpcLink struct {
 }
 
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
-	return shareByPath(r, writable, func(text string) error { return l.order(ctx, wire.Map, text) })
+	return shareByPath(ctx, l, r, writable)
+}
+
+func (l *rpcLink) forget(ctx context.Context, region uint32) error {
+	return forgetByOrder(ctx, l, region)
 }
 
 // shareByPath has the plugin open and map the file of a region.
-func shareByPath(r *shm.Region, writable bool, order func(text string) error) error {
+func shareByPath(ctx context.Context, l link, r *shm.Region, writable bool) error {
 	if !wire.Plain(r.Path()) {
 		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have %s name another folder",
 			r.Path(), temp.Variable())
 	}
-	return order(fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
+	return order(ctx, l, wire.Map,
+		fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
 }
 
-func (l *rpcLink) forget(ctx context.Context, region uint32) error {
-	return l.order(ctx, wire.Unmap, fmt.Sprintf("region=%d\n", region))
+func forgetByOrder(ctx context.Context, l link, region uint32) error {
+	return order(ctx, l, wire.Unmap, fmt.Sprintf("region=%d\n", region))
 }
 
-// order makes a request that is to be done before anything else.
-func (l *rpcLink) order(ctx context.Context, kind wire.Kind, text string) error {
-	a := l.send(ctx, kind, []byte(text))
-	if a.broken != nil {
-		return a.broken
+// order makes a request that is to be done before anything else. Such a link breaks when the process ends.
+func order(ctx context.Context, l link, kind wire.Kind, text string) error {
+	a, err := control{l, func() bool { return false }}.ask(ctx, kind, []byte(text))
+	if err != nil {
+		return err
 	}
 	return statusError(a)
 }
@@ -98,14 +103,12 @@ func (l *rpcLink) start(kind wire.Kind, n int) { _ = l.ask(kind, l.buf[:n]) }
 // ask makes the RPC without the caller's context: giving up on a call does not stop
 // the kernel, so the answer has to be awaited or the process ended. Either ends the RPC.
 func (l *rpcLink) ask(kind wire.Kind, text []byte) error {
-	go func() { l.done <- l.send(context.Background(), kind, text) }()
+	go func() {
+		r, err := l.kernels.Ask(context.Background(), &proto.Request{Kind: uint32(kind), Body: text})
+		l.done <- answer{wire.Answer{Status: wire.Status(r.GetStatus()), Text: r.GetText(),
+			Busy: wire.Nanoseconds(r.GetBusyNs())}, err}
+	}()
 	return nil
-}
-
-func (l *rpcLink) send(ctx context.Context, kind wire.Kind, body []byte) answer {
-	r, err := l.kernels.Ask(ctx, &proto.Request{Kind: uint32(kind), Body: body})
-	return answer{wire.Answer{Status: wire.Status(r.GetStatus()), Text: r.GetText(),
-		Busy: wire.Nanoseconds(r.GetBusyNs())}, err}
 }
 
 func (l *rpcLink) wait(d time.Duration) (answer, bool) {

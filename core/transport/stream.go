@@ -47,29 +47,11 @@ func dialStream(ctx context.Context, at net.Addr, config *tls.Config) (*streamLi
 }
 
 func (l *streamLink) share(ctx context.Context, r *shm.Region, writable bool) error {
-	return shareByPath(r, writable, func(text string) error { return l.order(ctx, wire.Map, text) })
+	return shareByPath(ctx, l, r, writable)
 }
 
 func (l *streamLink) forget(ctx context.Context, region uint32) error {
-	return l.order(ctx, wire.Unmap, fmt.Sprintf("region=%d\n", region))
-}
-
-// order makes a request that is to be done before anything else.
-func (l *streamLink) order(ctx context.Context, kind wire.Kind, text string) error {
-	if err := l.ask(kind, []byte(text)); err != nil {
-		return err
-	}
-	for {
-		a, ok := l.wait(waitSlice)
-		switch {
-		case ok && a.broken != nil:
-			return a.broken
-		case ok:
-			return statusError(a)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		}
-	}
+	return forgetByOrder(ctx, l, region)
 }
 
 func (l *streamLink) record() []byte { return l.buf }
