@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// big writes a file of start, many megabytes of one byte, and end.
-func big(t *testing.T, name, start, end string) string {
+// large writes a file of start, many megabytes of one byte, and end.
+func large(t *testing.T, name, start, end string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(path)
@@ -48,7 +48,7 @@ func TestARowThatIsTooLongIsRefused(t *testing.T) {
 		"a header that never ends": {"a.csv", "\"", "", ":1: CSV row: it is longer than 64 MiB", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := big(t, c.file, c.start, c.end)
+			path := large(t, c.file, c.start, c.end)
 			rows, bad, err := all(t, path)
 			got := fmt.Sprint(err)
 			if !c.last {
@@ -66,7 +66,7 @@ func TestARowThatIsTooLongIsRefused(t *testing.T) {
 
 // A text of one endless line, as corpora for compression have it, is read in parts.
 func TestATextThatIsTooLongIsCut(t *testing.T) {
-	path := big(t, "a.txt", "é", "é\nlast\n")
+	path := large(t, "a.txt", "é", "é\nlast\n")
 	size, parts := 0, 0
 	for r, err := range Read(path) {
 		if err != nil {

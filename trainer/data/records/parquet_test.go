@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -62,27 +63,119 @@ func TestColumnsThatNobodyReads(t *testing.T) {
 		{"b", 0.5, 0.1, []byte("c"), nil}}); err != nil {
 		t.Fatal(err)
 	}
-	var rows []Record
+	wantColumns(t, path, []map[string]string{
+		{"text": `"a"`, "score": "null", "loss": "null", "image": "null", "means": "[1,null]"},
+		{"text": `"b"`, "score": "0.5", "loss": "0.1", "image": `"c"`, "means": "[]"},
+	}, map[int]string{0: "image"})
+}
+
+// TestNestedColumns: what is in a column comes out as the file has it, in the order of its fields, and no number is
+// rounded.
+func TestNestedColumns(t *testing.T) {
+	type function struct {
+		Name      string `parquet:"name"`
+		Arguments string `parquet:"arguments,json"`
+	}
+	type call struct {
+		Type     string              `parquet:"type"`
+		Function *function           `parquet:"function,optional"`
+		Default  map[string]function `parquet:"default"`
+	}
+	type row struct {
+		Calls  []call        `parquet:"calls,list"`
+		Words  [][]string    `parquet:"words,list"`
+		Counts map[int32]int `parquet:"counts"`
+		Many   uint64        `parquet:"many"`
+		Some   uint32        `parquet:"some"`
+		Price  int32         `parquet:"price,decimal(2:9)"`
+		Sum    [16]byte      `parquet:"sum,decimal(3:38)"`
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	minus := [16]byte{15: 0xfb} // -5
+	for i := range minus[:15] {
+		minus[i] = 0xff
+	}
+	look := function{"look", `{"z": 12345678901234567, "a": [1.0]}`}
+	rows := []row{
+		{[]call{{"b", &look, nil}, {"a", nil, map[string]function{"k": look}}}, [][]string{{"x"}, {}, {"y", "z"}},
+			map[int32]int{7: 1}, math.MaxUint64, math.MaxUint32, 123456789, minus},
+		{[]call{{"c", &function{"n", "no JSON"}, nil}}, nil, nil, 0, 0, -7, [16]byte{14: 4}},
+	}
+	if err := parquet.WriteFile(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	written := `{"name":"look","arguments":` + look.Arguments + `}`
+	wantColumns(t, path, []map[string]string{{
+		"calls": `[{"type":"b","function":` + written + `,"default":{}},{"type":"a","function":null,"default":{"k":` +
+			written + `}}]`,
+		"words": `[["x"],[],["y","z"]]`, "counts": `{"7":1}`, "many": "18446744073709551615", "some": "4294967295",
+		"price": "1234567.89", "sum": "-0.005",
+	}, {"calls": "null", "words": "[]", "counts": "{}", "many": "0", "some": "0", "price": "-0.07", "sum": "1.024"}},
+		map[int]string{1: "calls"})
+}
+
+// annotated is a group that calls itself a list.
+type annotated struct{ parquet.Node }
+
+func (annotated) Type() parquet.Type { return parquet.List(parquet.String()).Type() }
+
+// TestListsOfOldWriters: those of two levels, whose repeated field is the element, by the rules of Parquet's
+// LogicalTypes.md.
+func TestListsOfOldWriters(t *testing.T) {
+	text := parquet.String()
+	schema := parquet.NewSchema("rows", parquet.Group{
+		"a": annotated{parquet.Group{"element": parquet.Repeated(text)}},
+		"b": annotated{parquet.Group{"bag": parquet.Repeated(parquet.Group{"item": parquet.Optional(text)})}},
+		"c": annotated{parquet.Group{"array": parquet.Repeated(parquet.Group{"item": text})}},
+		"d": annotated{parquet.Group{"d_tuple": parquet.Repeated(parquet.Group{"item": text})}},
+		"e": annotated{parquet.Group{"list": parquet.Repeated(parquet.Group{"x": text, "y": text})}},
+	})
+	v := func(s string, repetition, definition, column int) parquet.Value {
+		return parquet.ValueOf(s).Level(repetition, definition, column)
+	}
+	var buffer bytes.Buffer
+	// The library's generic writer takes no such lists.
+	w := parquet.NewWriter(&buffer, schema)
+	if _, err := w.WriteRows([]parquet.Row{{
+		v("1", 0, 1, 0), v("2", 1, 1, 0), v("3", 0, 2, 1), parquet.ValueOf(nil).Level(1, 1, 1), v("4", 0, 1, 2),
+		v("5", 0, 1, 3), v("6", 0, 1, 4), v("7", 0, 1, 5),
+	}, {
+		parquet.ValueOf(nil).Level(0, 0, 0), parquet.ValueOf(nil).Level(0, 0, 1), parquet.ValueOf(nil).Level(0, 0, 2),
+		parquet.ValueOf(nil).Level(0, 0, 3), parquet.ValueOf(nil).Level(0, 0, 4), parquet.ValueOf(nil).Level(0, 0, 5),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantColumns(t, file(t, "a.parquet", buffer.String()), []map[string]string{
+		{"a": `["1","2"]`, "b": `["3",null]`, "c": `[{"item":"4"}]`, "d": `[{"item":"5"}]`, "e": `[{"x":"6","y":"7"}]`},
+		{"a": "[]", "b": "[]", "c": "[]", "d": "[]", "e": "[]"},
+	}, nil)
+}
+
+// wantColumns reads a file. Broken is the column that is, of rows that have one.
+func wantColumns(t *testing.T, path string, want []map[string]string, broken map[int]string) {
+	t.Helper()
+	row := 0
 	for r, err := range Read(path) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, r)
-	}
-	for i, want := range []map[string]string{
-		{"text": `"a"`, "score": "null", "loss": "null", "image": "null", "means": "[1,null]"},
-		{"text": `"b"`, "score": "0.5", "loss": "0.1", "image": `"c"`, "means": "[]"},
-	} {
-		if len(rows) != 2 || len(rows[i].Fields) != len(want) {
-			t.Fatalf("rows %v", rows)
+		if row == len(want) || len(r.Fields) != len(want[row]) {
+			t.Fatalf("row %d: %v", row+1, r)
 		}
-		for name, value := range want {
-			if got := string(rows[i].Fields[name]); got != value {
-				t.Errorf("row %d: %s is %s, want %s", i+1, name, got, value)
+		for name, value := range want[row] {
+			if got := string(r.Fields[name]); got != value {
+				t.Errorf("row %d: %s is %s, want %s", row+1, name, got, value)
+			}
+			if err := r.Broken[name]; (err != nil) != (broken[row] == name) {
+				t.Errorf("row %d: %s: %v", row+1, name, err)
 			}
 		}
+		row++
 	}
-	if len(rows[0].Broken) != 1 || rows[0].Broken["image"] == nil || len(rows[1].Broken) != 0 {
-		t.Errorf("broken %v, %v", rows[0].Broken, rows[1].Broken)
+	if row != len(want) {
+		t.Errorf("%d rows, want %d", row, len(want))
 	}
 }
