@@ -13,7 +13,7 @@ type Options struct {
 	Sampling     Sampling
 	MaxNewTokens int      // 0 for as many as the session has room for
 	EOS          []int32  // each of these tokens ends the text
-	Stop         []string // each of these texts, too
+	Stop         []string // each of these texts, too, or special tokens
 	// Emit gets the text as it comes, in pieces that end at whole characters; nil for
 	// nobody. Its error ends the run.
 	Emit func(text string) error

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
 // often returns how often each token is chosen of n times.
@@ -207,6 +210,42 @@ func TestStopsEndATextWhereverTheyAreCut(t *testing.T) {
 		}
 		if got != tt.want || found != tt.found {
 			t.Errorf("%q in %q gave %q, %v; want %q, %v", tt.stops, tt.pieces, got, found, tt.want, tt.found)
+		}
+	}
+}
+
+// TestASpecialTokenStopsAText: the text shows nothing of such a token, so its name is not found there.
+func TestASpecialTokenStopsAText(t *testing.T) {
+	tok, err := tokenizer.Load(testdata.Shared(t, "data", "models", "stories260K"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first, end = 300, 2 // </s>
+	for _, stop := range [][]string{{"</s>"}, {"x</s>", "<s>"}} {
+		var last Token
+		one, err := newText(tok, Request{Prompt: []int32{1}, Options: Options{Stop: stop}, Token: func(t Token) error {
+			last = t
+			return nil
+		}}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []int32{first, end} {
+			logits := make([]float32, tok.VocabSize())
+			logits[id] = 1
+			if err := one.next(logits, []int32{1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := Reason("")
+		if stop[0] == "</s>" {
+			want = Stop
+		}
+		if got := one.result.Reason; got != want || last.End != (want == Stop) {
+			t.Errorf("%q: %q, want %q; the last token is %+v", stop, got, want, last)
+		}
+		if want, got := tok.Decode([]int32{1, first}, true), one.result.Text; want == "" || got != want {
+			t.Errorf("%q: the text is %q, want %q", stop, got, want)
 		}
 	}
 }

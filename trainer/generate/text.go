@@ -16,6 +16,7 @@ type Token struct {
 	// the text. It is empty while a character is incomplete, or while what came last may begin a
 	// text that stops it.
 	Text    string
+	End     bool      // whether it ends the text and is no part of it; Text is then what was held back
 	LogProb float64   // natural logarithm of its probability, before Options.Sampling; see Request.LogProbs
 	Top     []LogProb // the likeliest tokens in its place, likeliest first
 }
@@ -23,7 +24,8 @@ type Token struct {
 // text is one that goes on: what chooses its tokens, and what there is of it.
 type text struct {
 	Request
-	limit   int // tokens that it can have together with the prompt
+	limit   int     // tokens that it can have together with the prompt
+	ends    []int32 // the special tokens of Options.Stop, of which the text shows nothing
 	sampler *Sampler
 	writer  *writer
 	result  *Result
@@ -46,8 +48,19 @@ func newText(tok *tokenizer.Tokenizer, q Request, limit int) (*text, error) {
 	stops := slices.DeleteFunc(slices.Clone(q.Options.Stop), func(s string) bool { return s == "" })
 	w := &writer{stop: stopper{stops: stops}, stream: tok.Stream(true)}
 	w.begin(tok.Decode(q.Prompt, true), q.Prompt)
-	return &text{Request: q, limit: limit, sampler: NewSampler(q.Options.Sampling), writer: w,
+	return &text{Request: q, limit: limit, ends: special(tok, stops), sampler: NewSampler(q.Options.Sampling), writer: w,
 		result: &Result{PromptTokens: len(q.Prompt)}}, nil
+}
+
+// special returns the ids of the texts that are special tokens.
+func special(tok *tokenizer.Tokenizer, texts []string) (all []int32) {
+	for _, s := range texts {
+		id, ok := tok.TokenID(s)
+		if one := []int32{id}; ok && tok.Decode(one, false) == s && tok.Decode(one, true) == "" {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // next chooses the token that follows those before, given its logits, and hands it on. The result has a
@@ -61,7 +74,9 @@ func (t *text) next(logits []float32, before []int32) error {
 	r.Tokens = append(r.Tokens, token.ID)
 	stopped := false
 	if slices.Contains(t.Options.EOS, token.ID) {
-		r.Reason = EOS
+		r.Reason, token.End = EOS, true
+	} else if slices.Contains(t.ends, token.ID) {
+		r.Reason, token.End = Stop, true
 	} else if token.Text, stopped = t.writer.next(token.ID); stopped {
 		r.Reason = Stop
 	} else if len(r.Tokens) == t.Options.MaxNewTokens {

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,7 +33,7 @@ type choice struct {
 
 // next returns what one more token lets give out.
 func (c *choice) next(t generate.Token) piece {
-	if c.probs && !slices.Contains(c.model.EOS, t.ID) {
+	if c.probs && !t.End {
 		c.held.tokens = append(c.held.tokens, t)
 	}
 	return c.give(t.Text, false)
