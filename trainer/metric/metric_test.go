@@ -2,10 +2,13 @@ package metric
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
 // TestRouge has the examples of Lin's paper (2004, section 3.1), where S2 has 3/4 and S3 2/4.
@@ -97,5 +100,26 @@ func TestPartsEndAtThePadding(t *testing.T) {
 	got := parts(r)
 	if len(got) != 3 || got[0] != [2]int{0, 2} || got[1] != [2]int{2, 3} || got[2] != [2]int{3, 5} {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOnlyASpecialTokenStopsAnAnswer: an answer that is cut after a space is not to end at the model's first space.
+func TestOnlyASpecialTokenStopsAnAnswer(t *testing.T) {
+	tok, err := tokenizer.Load(testdata.Shared(t, "data", "models", "stories260K"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, stops := range map[string]bool{"</s>": true, "\u2581": false} {
+		id, ok := tok.TokenID(token)
+		if !ok {
+			t.Fatalf("there is no token %q", token)
+		}
+		ids := append(tok.Encode("Once upon a time", true), id)
+		labels := slices.Clone(ids)
+		labels[0], labels[1] = data.Ignore, data.Ignore
+		q, ok := ask(ids, labels, tok)
+		if !ok || (len(q.Stop) > 0) != stops {
+			t.Errorf("%q: %+v, %v", token, q, ok)
+		}
 	}
 }

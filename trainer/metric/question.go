@@ -72,7 +72,8 @@ func ask(ids, labels []int32, tok *tokenizer.Tokenizer) (Question, bool) {
 		to++
 	}
 	q := Question{Prompt: ids[:from], Answer: strings.TrimSpace(tok.Decode(ids[from:to], true))}
-	if last := ids[to-1 : to]; tok.Decode(last, true) == "" {
+	// A space alone is no text to either, where the decoder drops the first.
+	if last := ids[to-1 : to]; tok.Decode(last, true) == "" && tok.Decode(last, false) != "" {
 		q.Stop = last
 	}
 	return q, q.Answer != ""
