@@ -242,8 +242,12 @@ func appendValue(b []byte, v parquet.Value, t parquet.Type) ([]byte, error) {
 	if t := t.LogicalType(); t != nil {
 		logical = t.Value
 	}
+	bytes := v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 	switch logical := logical.(type) {
 	case *format.JsonType:
+		if !bytes { // a broken file says anything of its columns
+			break
+		}
 		text := v.ByteArray()
 		if !utf8.Valid(text) {
 			return nil, errNotUTF8
@@ -253,14 +257,17 @@ func appendValue(b []byte, v parquet.Value, t parquet.Type) ([]byte, error) {
 		}
 		return append(b, text...), plainjson.Surrogates(text)
 	case *format.IntType:
-		if !logical.IsSigned {
-			if v.Kind() == parquet.Int32 {
-				return strconv.AppendUint(b, uint64(v.Uint32()), 10), nil
-			}
+		switch {
+		case logical.IsSigned:
+		case v.Kind() == parquet.Int32:
+			return strconv.AppendUint(b, uint64(v.Uint32()), 10), nil
+		case v.Kind() == parquet.Int64:
 			return strconv.AppendUint(b, v.Uint64(), 10), nil
 		}
 	case *format.DecimalType:
-		return appendDecimal(b, v, int(logical.Scale))
+		if bytes || v.Kind() == parquet.Int32 || v.Kind() == parquet.Int64 {
+			return appendDecimal(b, v, int(logical.Scale))
+		}
 	}
 	var plain any
 	switch v.Kind() {

@@ -179,3 +179,20 @@ func wantColumns(t *testing.T, path string, want []map[string]string, broken map
 		t.Errorf("%d rows, want %d", row, len(want))
 	}
 }
+
+// TestAColumnThatIsNotWhatItsTypeNeedsIsRead as what it holds: a broken file may call numbers a text.
+func TestAColumnThatIsNotWhatItsTypeNeedsIsRead(t *testing.T) {
+	for _, c := range []struct {
+		value parquet.Value
+		is    parquet.Type
+		want  string
+	}{
+		{parquet.Int32Value(5), parquet.JSON().Type(), "5"},
+		{parquet.DoubleValue(0.5), parquet.Decimal(2, 9, parquet.Int32Type).Type(), "0.5"},
+		{parquet.ByteArrayValue([]byte("a")), parquet.Uint(64).Type(), `"a"`},
+	} {
+		if got, err := appendValue(nil, c.value, c.is); string(got) != c.want || err != nil {
+			t.Errorf("%v as %v: %s, %v, want %s", c.value, c.is, got, err, c.want)
+		}
+	}
+}
