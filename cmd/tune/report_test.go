@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed98097648/tune/internal/browser"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/journal"
 )
 
 // TestARunInABrowser trains with every kernel, opens the page while the run goes on and
@@ -113,5 +114,17 @@ func check(t *testing.T, name string, p browser.Page, wants ...string) {
 		if !strings.Contains(p.DOM, want) {
 			t.Errorf("%s: the document lacks %q", name, want)
 		}
+	}
+}
+
+// TestTheBestLossOfARunIsOneAfterAStep: a run that has made the model worse is not listed with the loss it began with.
+func TestTheBestLossOfARunIsOneAfterAStep(t *testing.T) {
+	before := journal.Eval{Loss: 1}
+	if e := entryOf("r", &journal.Run{Start: &journal.Start{}, Evals: []journal.Eval{before}}); e.Best != nil {
+		t.Errorf("before the first step the best loss is %v, want none", *e.Best)
+	}
+	all := []journal.Eval{before, {Step: 3, Loss: 2}, {Step: 6, Loss: 3}}
+	if e := entryOf("r", &journal.Run{Start: &journal.Start{}, Evals: all}); e.Best == nil || *e.Best != 2 {
+		t.Errorf("%+v: the best loss is not 2, that of step 3", e)
 	}
 }

@@ -19,9 +19,9 @@ import (
 )
 
 const runsLong = `List the training runs in folders, the newest first: what was trained, how far
-it has come, its last loss and its best held-out loss. A run is a folder with a
-journal; the folders that are named are looked at, and those in them, three
-deep. One that was resumed is one run, with its number of sessions.
+it has come, its last loss, and its best held-out loss after a step. A run is a
+folder with a journal; the folders that are named are looked at, and those in
+them, three deep. One that was resumed is one run, with its number of sessions.
 
 A run that has neither ended nor failed goes on, or was killed: "tune train
 --resume --out RUN" goes on with one that has checkpoints.`
@@ -109,8 +109,7 @@ func entryOf(path string, r *journal.Run) runEntry {
 	if n := len(r.Steps); n > 0 {
 		e.Step, e.Loss = r.Steps[n-1].Step, number(r.Steps[n-1].Loss)
 	}
-	if len(r.Evals) > 0 {
-		best := slices.MinFunc(r.Evals, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) })
+	if best, ok := r.Best(); ok {
 		e.Best = number(best.Loss)
 	}
 	if e.State == journal.Failed {

@@ -67,6 +67,19 @@ func (r *Run) start(e *Start) {
 	r.Checkpoints = until(r.Checkpoints, e.Resumed+1, Checkpoint.number)
 }
 
+// Best returns the evaluation with the least loss. The one before the first step is not among them: it measures the
+// model that the run began with, which is no result of it.
+func (r *Run) Best() (Eval, bool) {
+	trained := r.Evals
+	if len(trained) > 0 && trained[0].Step == 0 {
+		trained = trained[1:]
+	}
+	if len(trained) == 0 {
+		return Eval{}, false
+	}
+	return slices.MinFunc(trained, func(a, b Eval) int { return cmp.Compare(a.Loss, b.Loss) }), true
+}
+
 // The states of a run.
 const (
 	Unended     = "open" // it goes on, or was killed

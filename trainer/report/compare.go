@@ -102,7 +102,7 @@ func results(runs []Named) []result {
 		if n := len(r.Run.Evals); n > 0 {
 			row.Held = loss(r.Run.Evals[n-1].Loss)
 		}
-		if e, ok := best(r.Run); ok {
+		if e, ok := r.Run.Best(); ok {
 			row.Best, row.At = loss(e.Loss), strconv.Itoa(e.Step)
 			if other, ok := lowest(runs, lead); !ok || e.Loss < other {
 				lead = i
@@ -127,7 +127,7 @@ func lowest(runs []Named, i int) (float64, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	e, ok := best(runs[i].Run)
+	e, ok := runs[i].Run.Best()
 	return e.Loss, ok
 }
 

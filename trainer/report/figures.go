@@ -1,10 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -23,7 +21,7 @@ func tiles(r *journal.Run) []tile {
 	}
 	if n := len(r.Evals); n > 0 {
 		detail := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss))
-		if e, ok := best(r); ok {
+		if e, ok := r.Best(); ok {
 			detail += fmt.Sprintf("; best %s after step %d", loss(e.Loss), e.Step)
 		}
 		add("Held-out loss", loss(r.Evals[n-1].Loss), detail)
@@ -65,18 +63,6 @@ func total(r *journal.Run) totals {
 		t = totals{t.tokens + s.Tokens, t.seconds + s.Seconds, max(t.memory, s.Memory)}
 	}
 	return t
-}
-
-// best returns the evaluation with the lowest loss, of those after a step.
-func best(r *journal.Run) (journal.Eval, bool) {
-	trained := r.Evals
-	if len(trained) > 0 && trained[0].Step == 0 { // before the first step
-		trained = trained[1:]
-	}
-	if len(trained) == 0 {
-		return journal.Eval{}, false
-	}
-	return slices.MinFunc(trained, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) }), true
 }
 
 // lossPlot shows the loss of each step, smoothed where there are many, and evaluations.
