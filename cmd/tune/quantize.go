@@ -16,7 +16,7 @@ import (
 )
 
 const quantizeLong = `Write a model folder with the weights of linear layers in int8, a quarter of
-float32, for generate and eval. The schemes:
+float32, for generate, serve and eval. The schemes:
 
   w8a8          activations become int8, too, with a scale and an offset for
                 each layer, which --calibrate FILE shows: some hundred rows of

@@ -46,8 +46,8 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 	}
 	defer m.Free()
 	if m.Quantised != "" {
-		return nil, fmt.Errorf("gguf: %s is quantised (quant_method %s): export the model that it was made from, and "+
-			"choose the type q8_0 or q4_0", o.Model, m.Quantised)
+		return nil, fmt.Errorf("gguf: %s is quantised (quant_method %s): export the model that it was made from, with any "+
+			"adapter merged into that, and choose the type q8_0 or q4_0", o.Model, m.Quantised)
 	}
 	set, err := checkpoint.OpenDir(o.Model)
 	if err != nil {

@@ -311,7 +311,7 @@ func TestAQuantisedFolderIsRefusedByWhatHasMadeIt(t *testing.T) {
 	write(t, dir, "config.json", fields)
 	_, err = gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "quant_method bitsandbytes") ||
-		!strings.Contains(err.Error(), "export the model that it was made from") {
+		!strings.Contains(err.Error(), "export the model that it was made from, with any adapter merged into that") {
 		t.Errorf("error %v", err)
 	}
 }

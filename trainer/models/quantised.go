@@ -192,8 +192,8 @@ func (q *Quantisation) trains(o LoadOptions) error {
 }
 
 // errQuantised is why a quantised model is not trained, and takes no adapter.
-var errQuantised = errors.New("it is quantised, for generate and eval: train the model that it was made from, or merge " +
-	"an adapter into that, and run tune quantize on the result")
+var errQuantised = errors.New("it is quantised, for generate, serve and eval: train the model that it was made from, or " +
+	"merge an adapter into that, and run tune quantize on the result")
 
 // scales has the layers whose files have int8 multiply that.
 func (q *Quantisation) scales(b *nn.Builder, stored func(name string) core.DType) {
