@@ -14,13 +14,7 @@ import (
 // adapter, that loading it needs, for each command that loads one.
 func TestAFlippedBitInASavedModelIsSeen(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "llama")
 	train := []string{"--kernels", "none", "--data", "text.txt", "--seq", "16", "--steps", "1"}
 	for _, more := range [][]string{{"--model", "m", "--out", "full"},
 		{"--model", "m", "--out", "adapted", "--lora-rank", "2"}} {

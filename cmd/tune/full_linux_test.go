@@ -155,13 +155,7 @@ func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
 // nobody reads them, nothing is said.
 func TestResultsThatNobodyGets(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "llama")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)

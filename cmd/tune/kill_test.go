@@ -85,13 +85,7 @@ var (
 // killed compares these files, and others, of a run of so many steps that is killed so often
 // with those of one that is not. It returns the first of them.
 func killed(t *testing.T, steps, kills int, files []string, flags ...string) (weights []byte) {
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "qwen3_moe")
 	const most = 6 // steps between two kills
 	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16",
 		"--steps", fmt.Sprint(steps), "--lr", "1e-2", "--grad-accum", "2",
@@ -147,13 +141,7 @@ func TestFiftyKillsLoseNothingThatWasFinished(t *testing.T) {
 		t.Skip("takes several seconds")
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "llama")
 	const kills = 50
 	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "30",
 		"--save-every", "2", "--log", "json", "--out"}
@@ -271,13 +259,7 @@ func loadable(t *testing.T, dir, out string) (newest int) {
 // TestAnInterruptedRunSaysHowToGoOn interrupts a run that has checkpoints, once and twice.
 func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "llama")
 	const steps = "1000000"
 	first := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps,
 		"--save-every", steps, "--out", "saved", "--log", "json"}

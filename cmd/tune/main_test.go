@@ -148,6 +148,19 @@ func sampleText() string {
 	return b.String()
 }
 
+// modelAndText returns a folder with m, a small model of a type, and text.txt to train it on.
+func modelAndText(t *testing.T, modelType string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), modelType); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestNothingThatIsSaidMovesTheCursor: names of tensors and files may come with a downloaded model.
 func TestNothingThatIsSaidMovesTheCursor(t *testing.T) {
 	const name, want = "foo\x1b[2J\a", `tune: foo\x1b[2J\x07` + "\n"

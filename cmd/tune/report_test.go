@@ -25,13 +25,7 @@ func TestARunInABrowser(t *testing.T) {
 		t.Skip("takes several seconds")
 	}
 	t.Parallel()
-	dir, plugins := t.TempDir(), pluginDir(t)
-	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir, plugins := modelAndText(t, "qwen3_moe"), pluginDir(t)
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "tune", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=")

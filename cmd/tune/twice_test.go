@@ -17,13 +17,7 @@ import (
 // that are told the same one.
 func TestTwoRunsAtOnceLoseNothing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	dir := modelAndText(t, "llama")
 	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--log", "json", "--steps"}
 	first := tuneIn(t, dir, append(args, "1000000")...)
 	out, err := first.StdoutPipe()
