@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,46 @@ func TestNullIsNotTheDefault(t *testing.T) {
 	}
 	if d, err = models.Describe(family("ernie4_5", null("head_dim"), with("hidden_size", 16))); err != nil || d.Attention.HeadDim != 4 {
 		t.Errorf("heads of %d, %v, want 4, not 128", d.Attention.HeadDim, err)
+	}
+}
+
+// TestRotaryEmbeddingsByLayer: rope_parameters, as transformers 5 writes them, say what rope_theta, rope_scaling and
+// rope_local_base_freq say in older files, and each alone is as if the others were at their defaults.
+func TestRotaryEmbeddingsByLayer(t *testing.T) {
+	linear := map[string]any{"rope_type": "linear", "factor": 8}
+	set := func(kind string, theta float64) map[string]any {
+		return map[string]any{"rope_type": kind, "rope_theta": theta}
+	}
+	type change = []func(map[string]any)
+	byLayer := func(full, sliding any) func(map[string]any) {
+		return with("rope_parameters", map[string]any{"full_attention": full, "sliding_attention": sliding})
+	}
+	for name, tt := range map[string]struct{ older, newer change }{
+		"bases": {change{with("rope_scaling", nil), with("rope_theta", 5e5), with("rope_local_base_freq", 2e4)},
+			change{byLayer(set("default", 5e5), set("default", 2e4))}},
+		"a stretched one": {change{with("rope_scaling", linear), with("rope_theta", 5e5)},
+			change{byLayer(map[string]any{"rope_type": "linear", "factor": 8, "rope_theta": 5e5}, set("default", 1e4))}},
+		"no bases":              {change{with("rope_scaling", linear)}, change{byLayer(linear, map[string]any{"rope_type": "default"})}},
+		"bases beside":          {change{with("rope_theta", 5e5), with("rope_local_base_freq", 2e4)}, change{with("rope_theta", 5e5), with("rope_local_base_freq", 2e4), byLayer(linear, nil)}},
+		"one of them":           {change{with("rope_scaling", nil), with("rope_local_base_freq", 2e4)}, change{byLayer(nil, set("default", 2e4))}},
+		"both bases, the same":  {change{with("rope_local_base_freq", 2e4), with("rope_scaling", nil)}, change{with("rope_local_base_freq", 2e4), byLayer(nil, set("default", 2e4))}},
+		"none":                  {change{with("rope_scaling", nil)}, change{with("rope_parameters", map[string]any{})}},
+		"none, and names of it": {change{with("rope_scaling", nil)}, change{byLayer(nil, nil)}},
+	} {
+		tables := func(c change) (both [2]nn.RopeTable) {
+			d, err := models.Describe(family("gemma3_text", c...))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return [2]nn.RopeTable{*d.Rope(0), *d.Rope(1)} // with a window, and without
+		}
+		if got, want := tables(append(change{with("rope_scaling", nil)}, tt.newer...)), tables(tt.older); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	d, err := models.Describe(family("gemma3_text", with("rope_scaling", nil), byLayer(nil, linear)))
+	if err != nil || d.Rope(0).InvFreq[0] != 1./8 || d.Rope(1).InvFreq[0] != 1 {
+		t.Errorf("a stretched window: %v and %v, %v", d.Rope(0), d.Rope(1), err)
 	}
 }
 

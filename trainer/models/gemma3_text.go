@@ -14,8 +14,7 @@ func init() {
 		Sample: `{"sliding_window": 4, "sliding_window_pattern": 2, "query_pre_attn_scalar": 10, "pad_token_id": 0,
 			"rope_scaling": {"rope_type": "linear", "factor": 8}}`,
 		defaults: func() familyConfig {
-			return &gemma3Text{gemma: gemma{Config: gemmaConfig(131072, 1e6), QueryPreAttnScalar: 256}, RopeLocalBaseFreq: 1e4,
-				SlidingWindowPattern: 6}
+			return &gemma3Text{gemma: gemma{Config: gemmaConfig(131072, 1e6), QueryPreAttnScalar: 256}, SlidingWindowPattern: 6}
 		}})
 }
 
@@ -23,24 +22,27 @@ func init() {
 // tokens before, and one, which is not stretched, for those with a window.
 type gemma3Text struct {
 	gemma
-	RopeLocalBaseFreq    float64 `json:"rope_local_base_freq"`
-	SlidingWindowPattern int     `json:"sliding_window_pattern"` // each so many-th layer has no window
+	RopeLocalBaseFreq    *float64 `json:"rope_local_base_freq"`
+	SlidingWindowPattern int      `json:"sliding_window_pattern"` // each so many-th layer has no window
 }
 
 func (c *gemma3Text) decoder() (nn.DecoderConfig, error) {
 	if c.SlidingWindowPattern < 1 {
 		return nn.DecoderConfig{}, fmt.Errorf("config.json: sliding_window_pattern is %d, must be positive", c.SlidingWindowPattern)
 	}
+	windowed, err := c.RopeByLayer()
+	if err != nil {
+		return nn.DecoderConfig{}, err
+	}
 	d, err := c.build(c.SlidingWindowPattern)
 	if err != nil {
 		return d, err
 	}
-	if !(c.RopeLocalBaseFreq > 0) {
-		return d, fmt.Errorf("config.json: rope_local_base_freq is %g, must be positive", c.RopeLocalBaseFreq)
+	local, err := c.local(windowed)
+	if err == nil && len(local.InvFreq) != len(d.Attention.Rope.InvFreq) {
+		err = fmt.Errorf("config.json: rope_parameters: partial_rotary_factor of sliding_attention is not supported by model_type %s; supported: 1",
+			c.ModelType)
 	}
-	plain := c.Config
-	plain.RopeTheta, plain.RopeScaling, plain.RopeParameters = c.RopeLocalBaseFreq, nil, &hf.RopeScaling{}
-	local, err := plain.RopeTable()
 	global, window := d.Attention.Rope, d.Window
 	d.Attention.QKNorm = true
 	d.Rope = func(layer int) *nn.RopeTable {
@@ -50,4 +52,20 @@ func (c *gemma3Text) decoder() (nn.DecoderConfig, error) {
 		return global
 	}
 	return d, err
+}
+
+// local returns the rotary embedding of layers with a window.
+func (c *gemma3Text) local(windowed hf.Config) (*nn.RopeTable, error) {
+	windowed.DefaultTheta = 1e4
+	if base := c.RopeLocalBaseFreq; base != nil {
+		if !(*base > 0) {
+			return nil, fmt.Errorf("config.json: rope_local_base_freq is %g, must be positive", *base)
+		}
+		if p := windowed.RopeParameters; p != nil && p.RopeTheta != 0 && p.RopeTheta != *base {
+			return nil, fmt.Errorf("config.json: rope_local_base_freq is %g, and rope_theta %g in sliding_attention of rope_parameters: "+
+				"leave out the one that does not count", *base, p.RopeTheta)
+		}
+		windowed.RopeTheta = *base
+	}
+	return windowed.RopeTable()
 }

@@ -31,12 +31,39 @@ type RopeScaling struct {
 	LongFactor                    []float64 `json:"long_factor"`
 	PartialRotaryFactor           *float64  `json:"partial_rotary_factor"`
 
+	// FullAttention and SlidingAttention are there instead of all others in files whose layers differ: what layers have
+	// that layer_types calls so.
+	FullAttention    *RopeScaling `json:"full_attention"`
+	SlidingAttention *RopeScaling `json:"sliding_attention"`
+
 	unknown error // names a field that is none of these
 }
 
 // ropeError says what is wrong with the field rope_scaling, or rope_parameters.
 func ropeError(format string, args ...any) error {
-	return configError("rope_scaling: "+format, args...)
+	return configError("rope_scaling or rope_parameters: "+format, args...)
+}
+
+func (s RopeScaling) byLayer() bool { return s.FullAttention != nil || s.SlidingAttention != nil }
+
+// RopeByLayer takes apart the rope_parameters of a family whose layers with a window have a rotary embedding of their
+// own: it returns the configuration that has theirs, and keeps what is of the others. Without rope_parameters, which
+// older files have not, rope_scaling is of the others alone.
+func (c *Config) RopeByLayer() (windowed Config, err error) {
+	windowed = *c
+	windowed.RopeTheta, windowed.RopeScaling, windowed.RopeParameters = 0, nil, nil
+	p := c.RopeParameters
+	if p == nil {
+		return windowed, nil
+	}
+	rest := *p
+	rest.FullAttention, rest.SlidingAttention = nil, nil
+	if !reflect.DeepEqual(rest, RopeScaling{}) {
+		return windowed, configError("rope_parameters: model_type %s has fields of it in full_attention and "+
+			"sliding_attention: move all others there, or leave them out", c.ModelType)
+	}
+	c.RopeParameters, windowed.RopeParameters = p.FullAttention, p.SlidingAttention
+	return windowed, nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It remembers fields that it does not know,
@@ -115,6 +142,10 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		return nil, err
 	}
 	s, dim := c.scaling(), c.rotaryDim()
+	if s.byLayer() {
+		return nil, ropeError("full_attention and sliding_attention with fields of their own are not supported by "+
+			"model_type %s, whose layers all have one rotary embedding: give its fields in their place", c.ModelType)
+	}
 	base := cmp.Or(s.RopeTheta, c.RopeTheta, c.DefaultTheta, 10000)
 	if base <= 0 || dim <= 0 || dim > c.HeadDim || dim%2 != 0 {
 		return nil, configError("rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base,

@@ -174,7 +174,7 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 		{"a field of nobody's", `"rope_scaling": {"rope_type": "linear", "factor": 2, "mrope_section": [1]}`,
 			`unknown field "mrope_section"`},
 		{"frequencies by layer", `"rope_parameters": {"full_attention": {"rope_type": "default"}}`,
-			`unknown field "full_attention"`},
+			"full_attention and sliding_attention with fields of their own are not supported"},
 		{"text for a factor", `"rope_scaling": {"rope_type": "linear", "factor": 2, "beta_fast": "fast"}`, "beta_fast"},
 		{"no type", `"rope_scaling": {"factor": 2}`, "factor 2 without a rope_type"},
 		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": ` +
