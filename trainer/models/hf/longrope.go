@@ -31,7 +31,7 @@ func (c *Config) longRopeTable() (*nn.RopeTable, error) {
 			"the same", original, inner)
 	}
 	s.OriginalMaxPositionEmbeddings = original
-	if err := errors.Join(c.checkTwice(), s.factorByLength(c.MaxPositionEmbeddings)); err != nil {
+	if err := errors.Join(c.checkTwice(), c.factorByLength(&s)); err != nil {
 		return nil, err
 	}
 	plain := *c

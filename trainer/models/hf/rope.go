@@ -169,9 +169,14 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		return nil, ropeError("factor %g without a rope_type; supported: default, linear, llama3, yarn", s.Factor)
 	}
 	if kind == "yarn" {
-		if err := s.factorByLength(c.MaxPositionEmbeddings); err != nil {
+		if err := c.factorByLength(&s); err != nil {
 			return nil, err
 		}
+	}
+	inner, outer := s.OriginalMaxPositionEmbeddings, c.OriginalMaxPositionEmbeddings
+	if (kind == "yarn" || kind == "llama3") && outer != 0 && outer != inner {
+		return nil, ropeError("original_max_position_embeddings is %d, and %d beside it: transformers 4 goes by the "+
+			"first, and 5 by the second: leave out the one that does not count", inner, outer)
 	}
 	if kind != "" && kind != "default" && !(s.Factor >= 1) {
 		return nil, ropeError("factor is %g, must be at least 1", s.Factor)
@@ -211,22 +216,23 @@ func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 
 // factorByLength completes the lengths before and after stretching and their quotient, any of
 // which may be left out. Where a file gives all three and they disagree, transformers 4.55
-// goes by the lengths, and later versions and other programs by the factor.
-func (s *RopeScaling) factorByLength(maxPositions int) error {
-	original := s.OriginalMaxPositionEmbeddings
+// goes by the lengths, and later versions and other programs by the factor. What has
+// rope_parameters alone is read by those only.
+func (c *Config) factorByLength(s *RopeScaling) error {
+	original, now := s.OriginalMaxPositionEmbeddings, c.MaxPositionEmbeddings
 	if original < 0 {
 		return ropeError("original_max_position_embeddings is %d, must be positive", original)
 	}
 	if original == 0 {
-		s.OriginalMaxPositionEmbeddings = maxPositions
+		s.OriginalMaxPositionEmbeddings = now
 		return nil
 	}
-	byLength := float64(maxPositions) / float64(original)
+	byLength := float64(now) / float64(original)
 	s.Factor = cmp.Or(s.Factor, byLength)
-	if s.Factor != byLength {
+	if older := c.RopeParameters == nil || c.RopeScaling != nil; older && s.Factor != byLength {
 		return ropeError("factor %g and max_position_embeddings/original_max_position_embeddings = %d/%d disagree, "+
 			"and programs differ in which one they obey: set max_position_embeddings to %g, or factor to %g",
-			s.Factor, maxPositions, original, s.Factor*float64(original), byLength)
+			s.Factor, now, original, s.Factor*float64(original), byLength)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // TestRopeTableEqualsPublishedCode compares with frequencies computed in float64.
@@ -125,6 +126,26 @@ func TestTheLengthsOfYarnGiveItsFactor(t *testing.T) {
 	}
 }
 
+// TestRopeParametersObeyTheFactor: transformers 5 writes max_position_embeddings as the original length of a file that
+// has none, and goes by the factor, as it does where the lengths say something else.
+func TestRopeParametersObeyTheFactor(t *testing.T) {
+	const yarn = `"rope_type": "yarn", "factor": 4`
+	table := func(positions, fields string) *nn.RopeTable {
+		got, err := parse(t, `{`+sizes+`, "head_dim": 64, "max_position_embeddings": `+positions+`, `+fields+`}`).RopeTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := table("32768", `"rope_scaling": {`+yarn+`}`)
+	for _, positions := range []string{"32768", "40960"} {
+		got := table(positions, `"rope_parameters": {`+yarn+`, "original_max_position_embeddings": 32768}`)
+		if got.Scale != want.Scale || !slices.Equal(got.InvFreq, want.InvFreq) {
+			t.Errorf("%s positions: %v, want %v", positions, got, want)
+		}
+	}
+}
+
 func TestThePartThatRotatesIsReadInEitherPlace(t *testing.T) {
 	for name, config := range map[string]string{
 		"its own field":   `"partial_rotary_factor": 0.5`,
@@ -180,6 +201,19 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": ` +
 			`"yarn", "factor": 4, "original_max_position_embeddings": 32768}`,
 			"set max_position_embeddings to 131072, or factor to 1.25"},
+		{"two original lengths", `"max_position_embeddings": 16384, "original_max_position_embeddings": 8192, ` +
+			`"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096}`,
+			"original_max_position_embeddings is 4096, and 8192 beside it"},
+		{"two original lengths of llama3", `"original_max_position_embeddings": 8192, "rope_scaling": ` +
+			`{"rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, ` +
+			`"original_max_position_embeddings": 4096}`,
+			"original_max_position_embeddings is 4096, and 8192 beside it"},
+		{"an original length beside yarn", `"max_position_embeddings": 16384, "original_max_position_embeddings": 8192, ` +
+			`"rope_scaling": {"rope_type": "yarn", "factor": 4}`,
+			"original_max_position_embeddings is 16384, and 8192 beside it"},
+		{"both forms, whose lengths disagree", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", ` +
+			`"factor": 4, "original_max_position_embeddings": 32768}, "rope_parameters": {"rope_type": "yarn", ` +
+			`"factor": 4, "original_max_position_embeddings": 32768}`, "set max_position_embeddings to 131072"},
 		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`,
 			"original_max_position_embeddings is -1"},
 		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`,
