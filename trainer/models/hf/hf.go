@@ -49,6 +49,9 @@ type Config struct {
 	InitializerRange              *float64     `json:"initializer_range"`
 	PretrainingTP                 int          `json:"pretraining_tp"`
 
+	// PerLayerConfig has fields, by the number of a layer, which that layer has otherwise.
+	PerLayerConfig map[string]any `json:"per_layer_config"`
+
 	// ExtraLayers is how many layers the files may hold after the last one that are no part
 	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
 	ExtraLayers int `json:"-"`
@@ -134,6 +137,7 @@ func (c *Config) Complete() error {
 	need(c.IsCausal == nil || *c.IsCausal, "is_causal false is not supported: every token sees only those before it")
 	need(!c.UseMRope, "use_mrope is not supported: positions have one axis")
 	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
+	need(len(c.PerLayerConfig) == 0, "per_layer_config is not supported: what a layer has is what all have")
 	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize,
 		"pad_token_id is outside the vocabulary")
 	if bad != nil {
