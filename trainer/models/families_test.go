@@ -181,6 +181,23 @@ func TestRotaryEmbeddingsByLayer(t *testing.T) {
 	}
 }
 
+// TestTheNumberOfExpertsUnderEitherName: transformers 4 calls it num_experts, and 5 writes it as num_local_experts.
+func TestTheNumberOfExpertsUnderEitherName(t *testing.T) {
+	for name, change := range map[string][]func(map[string]any){
+		"the newer": {with("num_experts", nil), with("num_local_experts", 4)},
+		"both":      {with("num_local_experts", 4)},
+	} {
+		m, err := models.Load(folder(t, family("qwen3_moe", change...), named(t, newModel(t, family("qwen3_moe"), 1))), autograd.Heap{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if e, _ := m.Experts(1); e.Router.Experts != 4 {
+			t.Errorf("%s: %d experts, want 4", name, e.Router.Experts)
+		}
+	}
+}
+
 // withBias gives the experts' correction a value to be found again.
 func withBias(t *testing.T, m *models.Model) *nn.Param {
 	t.Helper()

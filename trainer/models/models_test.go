@@ -155,6 +155,7 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"ropes by layer", family("qwen3", with("rope_parameters", map[string]any{"full_attention": map[string]any{"rope_type": "default"}})),
 			"full_attention and sliding_attention with fields of their own are not supported by model_type qwen3"},
 		{"layers of their own", family("llama", with("per_layer_config", map[string]any{"1": map[string]any{"rms_norm_eps": 1e-5}})), "per_layer_config is not supported"},
+		{"two numbers of experts", family("qwen3_moe", with("num_local_experts", 8)), "num_experts is 4, and num_local_experts 8"},
 		{"no local base", family("gemma3_text", with("rope_local_base_freq", 0)), "rope_local_base_freq is 0"},
 		{"no limit of an activation", family("gpt_oss", with("swiglu_limit", 0)), "swiglu_limit is 0"},
 		{"another slope of an activation", family("gpt_oss", with("swiglu_alpha", 1)), "swiglu_alpha 1 is not supported; supported: 1.702"},

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,7 @@ func init() {
 		Sample:  `{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [0]}`,
 		defaults: func() familyConfig {
 			return &qwen3MoE{Config: hf.Config{NumKeyValueHeads: 4, IntermediateSize: 6144, MaxPositionEmbeddings: 32768, SlidingWindow: new(4096)},
-				NumExperts: 128, NumExpertsPerTok: 8, MoEIntermediateSize: 768, DecoderSparseStep: 1,
+				NumExpertsPerTok: 8, MoEIntermediateSize: 768, DecoderSparseStep: 1,
 				RouterLoss: hf.RouterLoss{RouterAuxLossCoef: 0.001}}
 		}})
 }
@@ -24,7 +25,8 @@ func init() {
 type qwen3MoE struct {
 	hf.Config
 	hf.RouterLoss
-	NumExperts          int   `json:"num_experts"`
+	NumExperts          *int  `json:"num_experts"`
+	NumLocalExperts     *int  `json:"num_local_experts"` // the same, as transformers 5 writes it
 	NumExpertsPerTok    int   `json:"num_experts_per_tok"`
 	MoEIntermediateSize int   `json:"moe_intermediate_size"`
 	NormTopKProb        bool  `json:"norm_topk_prob"`
@@ -48,7 +50,7 @@ func (c *qwen3MoE) decoder() (nn.DecoderConfig, error) {
 			return dense(b, layer, path, site)
 		}
 		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
-			Router: nn.RouterConfig{Experts: c.NumExperts, TopK: c.NumExpertsPerTok, Normalize: c.NormTopKProb}})
+			Router: nn.RouterConfig{Experts: c.experts(), TopK: c.NumExpertsPerTok, Normalize: c.NormTopKProb}})
 	}
 	if err == nil {
 		d.Balance, err = c.Balance()
@@ -57,7 +59,10 @@ func (c *qwen3MoE) decoder() (nn.DecoderConfig, error) {
 }
 
 func (c *qwen3MoE) check() error {
-	if err := hf.CheckExperts("num_experts", c.NumExperts, c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
+	if a, b := c.NumExperts, c.NumLocalExperts; a != nil && b != nil && *a != *b {
+		return fmt.Errorf("config.json: num_experts is %d, and num_local_experts %d: leave out the one that does not count", *a, *b)
+	}
+	if err := hf.CheckExperts("num_experts", c.experts(), c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
 		return err
 	}
 	if c.DecoderSparseStep < 1 {
@@ -65,6 +70,8 @@ func (c *qwen3MoE) check() error {
 	}
 	return nil
 }
+
+func (c *qwen3MoE) experts() int { return *cmp.Or(c.NumExperts, c.NumLocalExperts, new(128)) }
 
 // sparse reports whether a layer has experts.
 func (c *qwen3MoE) sparse(layer int) bool {
