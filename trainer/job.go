@@ -148,7 +148,7 @@ func savedFiles(c Config) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == templateFile })
+	files = slices.DeleteFunc(files, func(f File) bool { return chat.IsTemplate(f.Name) })
 	return append(files, File{templateFile, []byte(text)}), nil
 }
 

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
@@ -158,9 +160,13 @@ func writeModel(f *checkpoint.Folder, model models.Saved, files []File) error {
 
 // tokenizerFiles reads what a model folder holds beside config and weights.
 func tokenizerFiles(dir string) ([]File, error) {
+	more, err := chat.MoreTemplates(dir)
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
 	var files []File
-	for _, name := range append(tokenizer.Files(), "generation_config.json") {
-		b, err := os.ReadFile(filepath.Join(dir, name))
+	for _, name := range slices.Concat(tokenizer.Files(), []string{"generation_config.json"}, more) {
+		b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

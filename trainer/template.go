@@ -11,8 +11,10 @@ import (
 // templateFile is the chat template of a model folder.
 const templateFile = "chat_template.jinja"
 
-// templateFiles are the files that say how a conversation is written.
-var templateFiles = []string{templateFile, "tokenizer_config.json", "special_tokens_map.json"}
+// saysConversations reports whether a file says how a conversation is written.
+func saysConversations(f File) bool {
+	return chat.IsTemplate(f.Name) || f.Name == "tokenizer_config.json" || f.Name == "special_tokens_map.json"
+}
 
 // ChatTemplate returns the template that a model's conversations are written with: the
 // built-in one of that name, if there is a name; else that of the adapter's folder, if there
@@ -44,10 +46,10 @@ func folderFiles(model, adapter string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	own = slices.DeleteFunc(own, func(f File) bool { return !slices.Contains(templateFiles, f.Name) })
+	own = slices.DeleteFunc(own, func(f File) bool { return !saysConversations(f) })
 	files = slices.DeleteFunc(files, func(f File) bool {
 		isOwn := func(o File) bool { return o.Name == f.Name }
-		return f.Name == templateFile || slices.ContainsFunc(own, isOwn)
+		return chat.IsTemplate(f.Name) || slices.ContainsFunc(own, isOwn)
 	})
 	return append(files, own...), nil
 }

@@ -2,11 +2,14 @@ package trainer
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/lora"
 )
 
 // folderOf makes a folder of files.
@@ -14,7 +17,8 @@ func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,5 +75,38 @@ func TestTheTemplateIsThatOfTheAdapter(t *testing.T) {
 	}
 	if _, err := ChatTemplate(bare, bare, ""); !errors.Is(err, chat.ErrNoTemplate) {
 		t.Errorf("error %v without any template", err)
+	}
+}
+
+// TestTemplatesForToolsAreSaved with what they belong to, and not with another template.
+func TestTemplatesForToolsAreSaved(t *testing.T) {
+	const tools, rag = "additional_chat_templates/tool_use.jinja", "additional_chat_templates/rag.jinja"
+	model := folderOf(t, map[string]string{templateFile: "model", tools: "model's", rag: "model's",
+		"additional_chat_templates/notes.txt": "none of them"})
+	own := folderOf(t, map[string]string{templateFile: "own", tools: "own"})
+	bare := folderOf(t, map[string]string{"adapter_config.json": "{}"})
+	for _, tt := range []struct {
+		name, adapter, template string
+		want                    map[string]string
+	}{
+		{"no adapter", "", "", map[string]string{templateFile: "model", tools: "model's", rag: "model's"}},
+		{"an adapter without", bare, "", map[string]string{templateFile: "model", tools: "model's", rag: "model's"}},
+		{"an adapter with its own", own, "", map[string]string{templateFile: "own", tools: "own"}},
+		{"one that is named", "", "chatml", map[string]string{templateFile: ""}},
+	} {
+		files, err := savedFiles(Config{Model: model, LoRA: lora.Config{Adapter: tt.adapter},
+			Data: corpus.Config{Template: tt.template}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]string{}
+		for _, f := range files {
+			if have[f.Name] = string(f.Data); tt.template != "" {
+				have[f.Name] = ""
+			}
+		}
+		if !maps.Equal(have, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, have, tt.want)
+		}
 	}
 }

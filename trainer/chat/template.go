@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/seed98097648/tune/internal/jinja"
@@ -33,8 +34,29 @@ type Template struct {
 const (
 	templateFile  = "chat_template.jinja"
 	configFile    = "tokenizer_config.json"
-	toolsTemplate = "additional_chat_templates/tool_use.jinja"
+	moreTemplates = "additional_chat_templates"
+	toolsTemplate = moreTemplates + "/tool_use.jinja"
 )
+
+// MoreTemplates returns the names, with a slash, of the files in a model's folder that have its other chat templates,
+// those that are for conversations of a kind.
+func MoreTemplates(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, moreTemplates))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, e := range entries {
+		if name := moreTemplates + "/" + e.Name(); IsTemplate(name) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// IsTemplate reports whether a file of a model's folder with this name is a chat template.
+func IsTemplate(name string) bool { return name == templateFile || another.MatchString(name) }
+
+var another = regexp.MustCompile("^" + moreTemplates + `/[\w.-]+\.jinja$`)
 
 // Load reads the chat template of the model in dir: the file chat_template.jinja, else
 // chat_template of tokenizer_config.json, which is a template or a list of named ones, of

@@ -67,10 +67,10 @@ func NewFolder(path string) (*Folder, error) {
 // Path returns where to write the file of the given name until the commit.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
-// WriteFile writes a file of the folder. It reaches the disk at the commit.
+// WriteFile writes a file of the folder, or of one in it if the name has a slash. It reaches the disk at the commit.
 func (f *Folder) WriteFile(name string, data []byte) error {
 	// Somebody may have tidied up what a run of hours had begun.
-	if err := os.MkdirAll(f.dir, 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(f.Path(name)), 0o777); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := os.WriteFile(f.Path(name), data, 0o644); err != nil {
@@ -182,19 +182,23 @@ func FreeName(path string, first int, held func(name string)) (string, *Claim, e
 
 // join moves the files to the folder that is there already.
 func (f *Folder) join() error {
-	entries, err := os.ReadDir(f.dir)
+	var first, last []string
+	err := filepath.WalkDir(f.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(f.dir, path)
+		if slices.Contains(f.last, name) {
+			last = append(last, name)
+		} else {
+			first = append(first, name)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	f.own = false // from now on the path has files of this folder, too: another commit adds the rest
-	var first, last []string
-	for _, e := range entries {
-		if slices.Contains(f.last, e.Name()) {
-			last = append(last, e.Name())
-		} else {
-			first = append(first, e.Name())
-		}
-	}
 	// An older model must not be taken for one while its files are replaced.
 	for _, name := range last {
 		if err := patient.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -203,13 +207,21 @@ func (f *Folder) join() error {
 	}
 	for _, names := range [][]string{nil, first, last} {
 		for _, name := range names {
-			if err := patient.Rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
+			in := filepath.Dir(filepath.Join(f.path, name))
+			err := os.MkdirAll(in, 0o777)
+			if err == nil {
+				err = patient.Rename(filepath.Join(f.dir, name), filepath.Join(f.path, name))
+			}
+			if err != nil {
 				return fmt.Errorf("checkpoint: output folder: %w", err)
+			}
+			if in != f.path {
+				_ = syncDir(in)
 			}
 		}
 		_ = syncDir(f.path) // as in rename
 	}
-	_ = os.Remove(f.dir) // empty by now, and none of what is saved
+	_ = os.RemoveAll(f.dir) // without files by now, and none of what is saved
 	f.dir = ""
 	return nil
 }

@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,4 +232,41 @@ func TestALinkToNothingLeadsToTheFolder(t *testing.T) {
 	}
 	wantText(t, filepath.Join(root, "real"), "new")
 	wantNames(t, root, "link", "real")
+}
+
+// TestFilesOfAFolderInIt: they are compared, and take the place of older ones where the model joins what is there.
+func TestFilesOfAFolderInIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	inner := filepath.Join(dir, "more", "one.jinja")
+	for _, text := range []string{"first", "second"} {
+		run, err := OpenRun(dir, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := run.Finish("config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.WriteFile("config.json", nil), f.WriteFile("more/one.jinja", []byte(text)), f.Commit(),
+			Verify(dir), run.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(inner); string(got) != text {
+			t.Errorf("%q, %v, want %q", got, err, text)
+		}
+	}
+	wantNames(t, dir, "config.json", "more", SumsFile)
+	if err := os.WriteFile(inner, []byte("third"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(dir); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), inner) {
+		t.Errorf("error %v, want one about %s", err, inner)
+	}
+	for _, name := range []string{"../one", "more/../config.json", "/etc/passwd"} {
+		line := strings.Repeat("0", 64) + "  " + name + "\n"
+		text := fmt.Sprintf("%s%s%x\n", line, selfLine, sha256.Sum256([]byte(line)))
+		if _, err := parseSums([]byte(text)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a checksum of %s: %v", name, err)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -62,7 +63,7 @@ func parseSums(text []byte) (sums, error) {
 	s := sums{}
 	for line := range strings.Lines(string(lines)) {
 		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		if !ok || name != filepath.Base(name) {
+		if !ok || !filepath.IsLocal(name) || name != path.Clean(name) {
 			return nil, fmt.Errorf("%w: %q is no checksum of a file beside it", ErrDamaged, line)
 		}
 		s[name] = sum
@@ -91,8 +92,8 @@ func VerifyModel(dir, weights string) error {
 }
 
 func verify(dir string, want func(name string) bool, all bool) error {
-	path := filepath.Join(dir, SumsFile)
-	text, err := os.ReadFile(path)
+	file := filepath.Join(dir, SumsFile)
+	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -101,7 +102,7 @@ func verify(dir string, want func(name string) bool, all bool) error {
 	}
 	s, err := parseSums(text)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %s is %w", path, err)
+		return fmt.Errorf("checkpoint: %s is %w", file, err)
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool { return !want(name) })
 	errs, next := make([]error, len(names)), make(chan int)
