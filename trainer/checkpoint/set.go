@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainjson"
@@ -31,8 +32,17 @@ type Set struct {
 // OpenDir opens the weights in a model folder: SingleFile if it is there, else the
 // shards of IndexFile. Every tensor that the index names must be in the shard that it
 // names; a tensor that only a shard knows is part of the model as well. A tensor in
-// two shards is an error. The caller closes the Set.
+// two shards is an error. Experts that a layer has in one tensor are one each in the Set, see separateExperts.
+// The caller closes it.
 func OpenDir(dir string) (*Set, error) {
+	s, err := openDir(dir)
+	if err == nil {
+		s.separateExperts()
+	}
+	return s, err
+}
+
+func openDir(dir string) (*Set, error) {
 	single := filepath.Join(dir, SingleFile)
 	if _, err := os.Stat(single); err == nil {
 		return openAll([]string{single})
@@ -141,6 +151,47 @@ func openAll(paths []string) (*Set, error) {
 		}
 	}
 	return s, nil
+}
+
+// fusedExperts are the ends of the names of tensors [experts, rows, columns], and the matrices that the rows of an
+// expert are, one after the other.
+var fusedExperts = map[string][]string{
+	".experts.gate_up_proj": {"gate_proj", "up_proj"},
+	".experts.down_proj":    {"down_proj"},
+}
+
+// separateExperts gives each expert its own matrices under its own names, where the files have those of a layer
+// together, as transformers 5 holds them in memory and saves them on request. No data is moved: they are parts of the
+// tensors. Those of gpt_oss, which have biases beside them, are not of this form.
+func (s *Set) separateExperts() {
+	const most = 1 << 12 // names are made for no more
+	for _, fused := range s.Names() {
+		f := s.where[fused]
+		e := f.header.entries[fused]
+		for end, matrices := range fusedExperts {
+			path, ok := strings.CutSuffix(fused, end)
+			if _, biases := s.where[path+".experts.down_proj_bias"]; !ok || biases || len(e.shape) != 3 || e.begin == e.end ||
+				e.dtype == core.InvalidDType || e.shape[0] > most || e.shape[1]%len(matrices) != 0 {
+				continue
+			}
+			names := make([]string, e.shape[0]*len(matrices))
+			for i := range names {
+				names[i] = fmt.Sprintf("%s.experts.%d.%s.weight", path, i/len(matrices), matrices[i%len(matrices)])
+			}
+			if slices.ContainsFunc(names, func(name string) bool { return s.where[name] != nil }) {
+				continue
+			}
+			delete(s.where, fused)
+			delete(f.header.entries, fused)
+			part := e
+			part.shape = core.Shape{e.shape[1] / len(matrices), e.shape[2]}
+			bytes := (e.end - e.begin) / len(names)
+			for i, name := range names {
+				part.begin, part.end = e.begin+i*bytes, e.begin+(i+1)*bytes
+				s.where[name], f.header.entries[name] = f, part
+			}
+		}
+	}
 }
 
 // checkIndex reports the first tensor that is not where the index says.

@@ -108,6 +108,53 @@ func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
 	}
 }
 
+// TestExpertsInOneTensorAreOneEach: transformers 5 saves those of a layer so on request. They are saved as its other
+// files have them.
+func TestExpertsInOneTensorAreOneEach(t *testing.T) {
+	for _, name := range []string{"qwen3_moe", "glm4_moe", "deepseek_v3"} {
+		m := newModel(t, family(name), 1)
+		var fused []checkpoint.Named
+		values, experts, width := map[string][]float32{}, map[string]int{}, map[string]int{}
+		for _, n := range named(t, m) { // in the order of experts, and gate before up
+			layer, rest, ok := strings.Cut(n.Name, ".experts.")
+			if !ok {
+				fused = append(fused, n)
+				continue
+			}
+			end := ".experts.gate_up_proj"
+			if strings.HasSuffix(rest, ".down_proj.weight") {
+				end = ".experts.down_proj"
+				experts[layer]++
+			}
+			values[layer+end] = append(values[layer+end], n.Tensor.Float32s()...)
+			width[layer+end] = n.Tensor.Shape[1]
+		}
+		for path, v := range values {
+			layer, _, _ := strings.Cut(path, ".experts.")
+			e, w := experts[layer], width[path]
+			fused = append(fused, checkpoint.Named{Name: path, Tensor: core.FromFloat32(v, e, len(v)/e/w, w)})
+		}
+		again := load(t, folder(t, m.RawConfig, fused))
+		same(t, again, m)
+		names := func(all []checkpoint.Named) (names []string) {
+			for _, n := range all {
+				names = append(names, n.Name)
+			}
+			return names
+		}
+		if got, want := names(named(t, again)), names(named(t, m)); !slices.Equal(got, want) {
+			t.Errorf("%s is saved as %v, want %v", name, got, want)
+		}
+		twice := append(fused, named(t, m)[slices.IndexFunc(named(t, m), func(n checkpoint.Named) bool {
+			return strings.HasSuffix(n.Name, ".experts.2.up_proj.weight")
+		})])
+		if _, err := models.Load(folder(t, m.RawConfig, twice), autograd.Heap{}); err == nil || !strings.Contains(err.Error(),
+			"have no place in this model: model.layers.1.mlp.experts.gate_up_proj") {
+			t.Errorf("%s with an expert twice: %v", name, err)
+		}
+	}
+}
+
 func TestShardedModelLoads(t *testing.T) {
 	m := newModel(t, family("qwen3_moe"), 1)
 	dir, all := t.TempDir(), named(t, m)
