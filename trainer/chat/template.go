@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/seed98097648/tune/internal/jinja"
@@ -209,11 +210,9 @@ func readFile(dir, name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// tokenRoles are the special tokens that transformers makes variables of.
-var tokenRoles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
-
-// specialTokens reads them from tokenizer_config.json and, where that lacks one, from
-// special_tokens_map.json. A token is a string or an object with content; a token that is
+// specialTokens reads the special tokens that transformers makes variables of: fields such as bos_token, and those
+// that are named in an object of a model's own. It reads them from tokenizer_config.json and, where that lacks one,
+// from special_tokens_map.json. A token is a string or an object with content; a token that is
 // null is no variable, so that it prints as nothing.
 func specialTokens(dir string) (map[string]any, error) {
 	config, err := readObject(dir, configFile)
@@ -226,10 +225,15 @@ func specialTokens(dir string) (map[string]any, error) {
 	}
 	tokens := map[string]any{}
 	for _, source := range []*Object{older, config} {
-		for _, role := range tokenRoles {
-			value, _ := source.Get(role)
-			if token, ok := tokenText(value); ok {
-				tokens[role] = token
+		named, _ := source.Get("extra_special_tokens") // a list has no names
+		newer, _ := source.Get("model_specific_special_tokens")
+		for _, from := range []any{source, named, newer} {
+			object, _ := from.(*Object)
+			for key, value := range object.All() {
+				role, _ := key.(string)
+				if token, ok := tokenText(value); ok && strings.HasSuffix(role, "_token") {
+					tokens[role] = token
+				}
 			}
 		}
 		if list, ok := additional(source); ok {

@@ -46,6 +46,12 @@ func TestLoadChoosesTheTemplate(t *testing.T) {
 			"{{ additional_special_tokens }}",
 			"special_tokens_map.json": `{"pad_token":"P","unk_token":"U","additional_special_tokens":["a",{"content":"b"}]}`,
 			configFile:                `{"unk_token":"V","sep_token":null}`}, Conversation{}, "PV|['a', 'b']"},
+		"tokens of its own": {map[string]string{
+			templateFile: "{{ image_token }}{{ boi_token }}{{ eoi_token }}{{ add_bos_token }}",
+			configFile: `{"extra_special_tokens":{"image_token":"I"},"model_specific_special_tokens":` +
+				`{"boi_token":{"content":"B"}},"eoi_token":"E","add_bos_token":true}`}, Conversation{}, "IBE"},
+		"extra tokens without names": {map[string]string{templateFile: "{{ bos_token }}",
+			configFile: `{"extra_special_tokens":["<|im_start|>"],"bos_token":"<s>"}`}, Conversation{}, "<s>"},
 		"no tools is None": {map[string]string{templateFile: "{{ tools }} {{ documents }} {{ add_generation_prompt }}"},
 			Conversation{}, "None None False"},
 		"own variables": {map[string]string{templateFile: "{{ enable_thinking }}{{ n }}"},
