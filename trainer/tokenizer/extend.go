@@ -50,13 +50,8 @@ func Extend(dir string, words []Word) (*Tokenizer, []byte, error) {
 	if data, err = withAdded(data, added); err != nil {
 		return nil, nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
-	if t, err = Parse(name, data); err != nil {
-		return nil, nil, err
-	}
-	if err := t.loadRoles(dir); err != nil {
-		return nil, nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	return t, data, nil
+	t, err = loadFrom(dir, name, data)
+	return t, data, err
 }
 
 // withAdded appends to the field added_tokens, and leaves all else as it is, to the byte.

@@ -39,10 +39,17 @@ func LoadSpec(dir string) (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
+	decoder, err := readDecoder(dir)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
 	var f file
 	err = plainjson.Unmarshal(data, &f)
 	if err == nil {
 		err = f.Model.check()
+	}
+	if err == nil {
+		err = f.override(decoder, f.Model.Vocab)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)

@@ -67,8 +67,8 @@ const (
 	specialTokensFile = "special_tokens_map.json"
 )
 
-// Load reads the tokenizer of the model in the folder dir: tokenizer.json, and the
-// names of the BOS, EOS and padding tokens from tokenizer_config.json or else
+// Load reads the tokenizer of the model in the folder dir: tokenizer.json, what tokenizer_config.json says of added
+// tokens in added_tokens_decoder, and the names of the BOS, EOS and padding tokens from tokenizer_config.json or else
 // special_tokens_map.json, where they exist.
 func Load(dir string) (*Tokenizer, error) {
 	name := filepath.Join(dir, tokenizerFile)
@@ -80,9 +80,18 @@ func Load(dir string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := Parse(name, data)
+	return loadFrom(dir, name, data)
+}
+
+// loadFrom is Load with a tokenizer.json of these contents.
+func loadFrom(dir, name string, data []byte) (*Tokenizer, error) {
+	decoder, err := readDecoder(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t, err := parse(data, decoder)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
 	if err := t.loadRoles(dir); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -94,7 +103,7 @@ func Load(dir string) (*Tokenizer, error) {
 // file's name in errors. BOS, EOS and Pad of the result are unset, for
 // tokenizer.json does not tell them.
 func Parse(name string, data []byte) (*Tokenizer, error) {
-	t, err := parse(data)
+	t, err := parse(data, nil)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}

@@ -228,3 +228,48 @@ func TestFilesAreNamesWithoutFolders(t *testing.T) {
 		}
 	}
 }
+
+// TestAddedTokensAreFoundAsTheConfigurationSays: transformers goes by added_tokens_decoder of tokenizer_config.json
+// where tokenizer.json says something else, and adds what that lacks.
+func TestAddedTokensAreFoundAsTheConfigurationSays(t *testing.T) {
+	const text = "hello <call> hello"
+	config := func(tokens string) string { return `{"added_tokens_decoder": {` + tokens + `}}` }
+	load := func(config string) (*Tokenizer, string, error) {
+		dir := writeDir(t, map[string]string{tokenizerFile: string(byteFile(t, nil)), configFile: config})
+		tok, err := Load(dir)
+		return tok, dir, err
+	}
+	for name, tt := range map[string]struct {
+		decoder string
+		ids     []int32
+		text    string
+	}{
+		"as tokenizer.json": {`"302": {"content": "<call>", "special": false, "normalized": true}`,
+			[]int32{259, 32, 302, 260}, "hello <call> hello"},
+		"white space with it": {`"302": {"content": "<call>", "lstrip": true, "rstrip": true, "normalized": false}`,
+			[]int32{259, 302, 259}, "hello<call>hello"},
+		"one of the vocabulary": {`"259": {"content": "hello", "special": true}`,
+			[]int32{259, 32, 302, 32, 259}, " <call> "},
+	} {
+		tok, dir, err := load(config(tt.decoder))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := tok.Encode(text, false); !slices.Equal(got, tt.ids) || tok.Decode(got, true) != tt.text {
+			t.Errorf("%s: %v, %q, want %v, %q", name, got, tok.Decode(got, true), tt.ids, tt.text)
+		}
+		spec, err := LoadSpec(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strips := slices.ContainsFunc(spec.Added, func(a AddedToken) bool { return a.ID == 302 && a.Strips })
+		if strips != (name == "white space with it") {
+			t.Errorf("%s: the token strips white space: %v", name, strips)
+		}
+	}
+	const want = `"<more>" is not there, but in added_tokens_decoder of tokenizer_config.json`
+	if _, _, err := load(config(`"303": {"content": "<more>", "special": true}`)); err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("a token of no vocabulary: %v", err)
+	}
+}
