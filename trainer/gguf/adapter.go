@@ -74,9 +74,9 @@ func exportAdapter(o Options, adapter string, m *models.Model, as Type) (*Result
 		}
 		out.tensors = append(out.tensors, t)
 	}
-	own, err := chat.Text(o.Model, adapter)
-	base, _ := chat.Text(o.Model, "")
-	if err == nil && own != base {
+	own, ownTools, err := chat.Text(o.Model, adapter)
+	base, baseTools, _ := chat.Text(o.Model, "")
+	if err == nil && (own != base || ownTools != baseTools) {
 		r.Notes = append(r.Notes, "the adapter was trained with a chat template that the model's file does not have: "+
 			"give llama.cpp --chat-template-file")
 	}

@@ -3,6 +3,7 @@ package gguf_test
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -323,6 +324,36 @@ func TestEveryFamilyIsExportedOrSaysWhyNot(t *testing.T) {
 		if err != nil && (!strings.Contains(err.Error(), "config.json: ") || !strings.HasSuffix(err.Error(),
 			"cannot be exported")) {
 			t.Errorf("%s: %v", f.Type, err)
+		}
+	}
+}
+
+// TestBothChatTemplatesAreExported: llama.cpp takes the one called tool_use for conversations with tools.
+func TestBothChatTemplatesAreExported(t *testing.T) {
+	dir := small(t, "llama", nil)
+	write(t, dir, "tokenizer_config.json", map[string]any{"bos_token": "<s>", "eos_token": "</s>", "chat_template": []any{
+		map[string]any{"name": "tool_use", "template": "tools"}, map[string]any{"name": "default", "template": "plain"}}})
+	f := readFile(t, export(t, dir, "f32"))
+	plain, tools := f.keys["tokenizer.chat_template"], f.keys["tokenizer.chat_template.tool_use"]
+	if plain != "plain" || tools != "tools" {
+		t.Errorf("the templates are %q and %q", plain, tools)
+	}
+}
+
+// TestRopeParametersByLayerAreExported as the older fields are.
+func TestRopeParametersByLayerAreExported(t *testing.T) {
+	linear := map[string]any{"rope_type": "linear", "factor": 8}
+	six := map[string]any{"num_hidden_layers": 6, "sliding_window_pattern": 6, "query_pre_attn_scalar": 6}
+	older, newer := maps.Clone(six), maps.Clone(six)
+	older["rope_theta"], older["rope_scaling"] = 5e5, linear
+	newer["rope_scaling"], newer["rope_parameters"] = nil, map[string]any{
+		"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": 1e4},
+		"full_attention":    map[string]any{"rope_type": "linear", "factor": 8, "rope_theta": 5e5}}
+	want := readFile(t, export(t, small(t, "gemma3_text", older), "f32")).keys
+	got := readFile(t, export(t, small(t, "gemma3_text", newer), "f32")).keys
+	for _, key := range []string{"gemma3.rope.freq_base", "gemma3.rope.scaling.type", "gemma3.rope.scaling.factor"} {
+		if want[key] == nil || got[key] != want[key] {
+			t.Errorf("%s is %v, want %v", key, got[key], want[key])
 		}
 	}
 }

@@ -103,9 +103,12 @@ func vocabulary(out *file, dir, adapter string, size int) (notes []string, err e
 	if err != nil {
 		return nil, err
 	}
-	text, err := chat.Text(dir, adapter)
+	text, tools, err := chat.Text(dir, adapter)
 	if err == nil {
 		out.set("tokenizer.chat_template", text)
+		if tools != "" {
+			out.set("tokenizer.chat_template.tool_use", tools)
+		}
 	} else if !errors.Is(err, chat.ErrNoTemplate) {
 		return nil, err
 	}
