@@ -1,6 +1,9 @@
 package models_test
 
 import (
+	"cmp"
+	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -178,6 +181,64 @@ func TestRotaryEmbeddingsByLayer(t *testing.T) {
 	d, err := models.Describe(family("gemma3_text", with("rope_scaling", nil), byLayer(nil, linear)))
 	if err != nil || d.Rope(0).InvFreq[0] != 1./8 || d.Rope(1).InvFreq[0] != 1 {
 		t.Errorf("a stretched window: %v and %v, %v", d.Rope(0), d.Rope(1), err)
+	}
+}
+
+// TestWhatTransformers5Writes: a configuration that it has read and written again, with all of the rotary embedding in
+// rope_parameters and lengths and defaults filled in, describes the same model.
+func TestWhatTransformers5Writes(t *testing.T) {
+	for _, f := range models.Families() {
+		older := f.Small()
+		older["rope_theta"] = 5e5
+		newer := maps.Clone(older)
+		for _, name := range []string{"rope_theta", "rope_scaling"} {
+			delete(newer, name)
+		}
+		rope := map[string]any{"rope_type": "default", "rope_theta": 5e5}
+		if scaling, ok := older["rope_scaling"].(map[string]any); ok {
+			maps.Copy(rope, scaling)
+			if kind, ok := scaling["type"]; ok {
+				rope["rope_type"] = kind
+			}
+		}
+		if kind := rope["rope_type"]; kind == "yarn" || kind == "longrope" {
+			rope["original_max_position_embeddings"] = cmp.Or(older["original_max_position_embeddings"], older["max_position_embeddings"])
+		}
+		if part, ok := older["partial_rotary_factor"]; ok {
+			rope["partial_rotary_factor"] = part
+		}
+		newer["rope_parameters"] = rope
+		if f.Type == "gemma3_text" {
+			newer["rope_parameters"] = map[string]any{"full_attention": rope,
+				"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": 1e4}}
+		}
+		newer["dtype"], newer["per_layer_config"] = "bfloat16", nil
+		if n, ok := newer["num_experts"]; ok {
+			newer["num_local_experts"] = n
+			delete(newer, "num_experts")
+		}
+		describe := func(config map[string]any) (d nn.DecoderConfig, ropes []nn.RopeTable, windows []int) {
+			text, err := json.Marshal(config)
+			if err == nil {
+				d, err = models.Describe(text)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", f.Type, err)
+			}
+			for layer := range d.Layers {
+				table := d.Attention.Rope
+				if d.Rope != nil {
+					table = cmp.Or(d.Rope(layer), &nn.RopeTable{})
+				}
+				ropes, windows = append(ropes, *table), append(windows, d.Window(layer))
+			}
+			return d, ropes, windows
+		}
+		a, ropes, windows := describe(older)
+		b, ropes5, windows5 := describe(newer)
+		if a.Attention.Scale != b.Attention.Scale || !reflect.DeepEqual(ropes, ropes5) || !slices.Equal(windows, windows5) {
+			t.Errorf("%s: %v, %v with %v, want %v, %v with %v", f.Type, b.Attention.Scale, windows5, ropes5, a.Attention.Scale, windows, ropes)
+		}
 	}
 }
 
