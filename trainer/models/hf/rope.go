@@ -81,7 +81,8 @@ func (s *RopeScaling) UnmarshalJSON(data []byte) error {
 // checkTwice refuses a file that says something twice and differently: which of the two
 // counts is another one in transformers 4 and 5.
 func (c *Config) checkTwice() error {
-	if c.RopeScaling != nil && c.RopeParameters != nil && !reflect.DeepEqual(c.RopeScaling, c.RopeParameters) {
+	if older, newer := c.RopeScaling, c.RopeParameters; older != nil && newer != nil &&
+		!reflect.DeepEqual(c.inFull(*older), c.inFull(*newer)) {
 		return configError("rope_scaling and rope_parameters differ: leave out the one that does not count")
 	}
 	if inner := c.scaling().RopeTheta; inner != 0 && c.RopeTheta != 0 && inner != c.RopeTheta {
@@ -89,6 +90,19 @@ func (c *Config) checkTwice() error {
 			"count", c.RopeTheta, inner)
 	}
 	return nil
+}
+
+// inFull returns the fields with what stands beside them and with defaults, as transformers 5 writes them, to be
+// compared.
+func (c *Config) inFull(s RopeScaling) RopeScaling {
+	s.RopeType, s.Type = cmp.Or(s.RopeType, s.Type, "default"), ""
+	s.RopeTheta = cmp.Or(s.RopeTheta, c.RopeTheta)
+	s.PartialRotaryFactor = cmp.Or(s.PartialRotaryFactor, c.PartialRotaryFactor)
+	if s.RopeType == "yarn" || s.RopeType == "llama3" || s.ShortFactor != nil {
+		s.OriginalMaxPositionEmbeddings = cmp.Or(s.OriginalMaxPositionEmbeddings, c.OriginalMaxPositionEmbeddings,
+			c.MaxPositionEmbeddings)
+	}
+	return s
 }
 
 // scaling returns the fields of the rotary embedding, wherever the file has them.

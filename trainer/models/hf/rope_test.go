@@ -95,6 +95,9 @@ func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
 			`"factor": 2}}`,
 		"both": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2},
 			"rope_parameters": {"rope_type": "linear", "factor": 2}}`,
+		"both, one of them in full": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2},
+			"rope_parameters": {"rope_type": "linear", "factor": 2, "rope_theta": 5e5, "partial_rotary_factor": 1},
+			"partial_rotary_factor": 1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(t, config).RopeTable()
@@ -214,6 +217,8 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 		{"both forms, whose lengths disagree", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", ` +
 			`"factor": 4, "original_max_position_embeddings": 32768}, "rope_parameters": {"rope_type": "yarn", ` +
 			`"factor": 4, "original_max_position_embeddings": 32768}`, "set max_position_embeddings to 131072"},
+		{"two forms that differ", `"rope_scaling": {"rope_type": "linear", "factor": 2}, "rope_parameters": ` +
+			`{"rope_type": "default"}`, "rope_scaling and rope_parameters differ"},
 		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`,
 			"original_max_position_embeddings is -1"},
 		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`,
