@@ -248,6 +248,35 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 	}
 }
 
+// TestAFileNamesTheRuleByWhichWordsAreCut, whatever the family.
+func TestAFileNamesTheRuleByWhichWordsAreCut(t *testing.T) {
+	for want, steps := range map[string][]any{"gpt-2": {byteLevel(true)}, "smollm": digitSteps(),
+		"deepseek-v3": deepseekSteps()} {
+		dir := cutting(t, small(t, "llama", nil), steps)
+		if got := readFile(t, export(t, dir, "f32")).keys["tokenizer.ggml.pre"]; got != want {
+			t.Errorf("the rule is %v, want %s", got, want)
+		}
+	}
+}
+
+// TestTagsWithBarsAreNoText: they are control tokens although tokenizer.json does not call them special.
+func TestTagsWithBarsAreNoText(t *testing.T) {
+	dir := small(t, "llama", nil)
+	vocab := map[string]int{"<s>": 0, "</s>": 1, "<|a|>": 2, "<｜b｜>": 3, "<c>": 4}
+	added := []any{}
+	for text, id := range vocab {
+		added = append(added, map[string]any{"id": id, "content": text, "special": id < 2})
+	}
+	write(t, dir, "tokenizer.json", map[string]any{"added_tokens": added, "pre_tokenizer": byteLevel(true),
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+	kinds := readFile(t, export(t, dir, "f32")).keys["tokenizer.ggml.token_type"].([]any)
+	const control, user = 3, 4
+	want := []any{int32(control), int32(control), int32(control), int32(control), int32(user)}
+	if !slices.Equal(kinds[:len(want)], want) {
+		t.Errorf("the kinds are %v, want %v", kinds[:len(want)], want)
+	}
+}
+
 func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change map[string]any

@@ -29,8 +29,8 @@ func export(t *testing.T, dir, kind string) string {
 	return out
 }
 
-// withTokens returns a folder with the files of dir and a made-up tokenizer of as many tokens as the model has.
-func withTokens(t *testing.T, dir string) string {
+// linked returns a folder with the files of dir.
+func linked(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
 	files, err := os.ReadDir(dir)
@@ -42,6 +42,13 @@ func withTokens(t *testing.T, dir string) string {
 			t.Fatal(err)
 		}
 	}
+	return to
+}
+
+// withTokens returns a folder with the files of dir and a made-up tokenizer of as many tokens as the model has.
+func withTokens(t *testing.T, dir string) string {
+	t.Helper()
+	to := linked(t, dir)
 	var c struct {
 		Vocab int `json:"vocab_size"`
 	}
@@ -229,4 +236,44 @@ func with(c map[string]any, more []any) map[string]any {
 		c[more[i].(string)] = more[i+1]
 	}
 	return c
+}
+
+func expression(text string) map[string]any {
+	return map[string]any{"type": "Split", "pattern": map[string]any{"Regex": text}, "behavior": "Isolated"}
+}
+
+func byteLevel(words bool) map[string]any {
+	return map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": words}
+}
+
+// digitSteps is how the tokenizers of SmolLM2 and of Granite cut words.
+func digitSteps() []any {
+	return []any{map[string]any{"type": "Digits", "individual_digits": true}, byteLevel(true)}
+}
+
+// deepseekSteps is how that of DeepSeek-V3 cuts words.
+func deepseekSteps() []any {
+	return []any{expression(`\p{N}{1,3}`), expression("[一-龥\u3040-ゟ゠-ヿ]+"),
+		expression("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" +
+			`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`), byteLevel(false)}
+}
+
+// cutting returns a folder with the files of dir, where pre_tokenizer has these steps.
+func cutting(t *testing.T, dir string, steps []any) string {
+	t.Helper()
+	to := linked(t, dir)
+	all := map[string]any{}
+	b, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err == nil {
+		err = os.Remove(filepath.Join(to, "tokenizer.json"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": steps}
+	write(t, to, "tokenizer.json", all)
+	return to
 }

@@ -303,17 +303,25 @@ func TestLlamaCppSplitsTextsAsTheTokenizer(t *testing.T) {
 	l := start(t)
 	texts := []string{"Hello there, world!", "I'll pay $1234567.89; you'LL pay 20%", "  two  spaces\n\n\tand a tab \n",
 		"Zażółć gęślą jaźń",
-		"今天天气很好。", "naïve café 🙂👍🏽", "for (int i = 0; i < 10; i++) { x[i] += 0x1F; }", "don't WE'VE it's", "١٢٣ ⅷ ²", "a"}
-	for name, family := range map[string]string{"gpt2": "qwen2", "qwen2_5": "qwen2", "llama3_2": "llama", "glm4": "qwen3",
-		"llama2_sentencepiece": "llama"} {
-		t.Run(name, func(t *testing.T) {
-			from := testdata.Shared(t, "data", "tokenizers", name)
+		"今天天气很好。", "naïve café CAFÉ 🙂👍🏽", "かたカナ漢字kanji한국어", "हिन्दी (a.b) #x @y ~z $5", "for (int i = 0; i < 10; i++) { x[i] += 0x1F; }", "don't WE'VE it's", "١٢٣ ⅷ ²", "a"}
+	for _, tt := range []struct {
+		tokenizer, family string
+		steps             []any // of pre_tokenizer, in place of its own
+	}{
+		{"gpt2", "qwen2", nil}, {"qwen2_5", "qwen2", nil}, {"llama3_2", "llama", nil}, {"glm4", "qwen3", nil},
+		{"llama2_sentencepiece", "llama", nil},
+		{"gpt2", "llama", digitSteps()}, {"gpt2", "deepseek_v3", deepseekSteps()},
+	} {
+		t.Run(tt.tokenizer+" as "+tt.family, func(t *testing.T) {
+			from := testdata.Shared(t, "data", "tokenizers", tt.tokenizer)
+			if tt.steps != nil {
+				from = cutting(t, from, tt.steps)
+			}
 			tok, err := tokenizer.Load(from)
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := small(t, family, map[string]any{"vocab_size": tok.VocabSize() + 3, "hidden_size": 24,
-				"use_sliding_window": false})
+			dir := small(t, tt.family, latent("vocab_size", tok.VocabSize()+3, "hidden_size", 24, "use_sliding_window", false))
 			for _, file := range []string{"tokenizer.json", "tokenizer_config.json"} {
 				b, err := os.ReadFile(filepath.Join(from, file))
 				if err == nil {

@@ -28,6 +28,9 @@ const (
 	gpt2Rule     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	digitRule    = contractions + `\p{N}` + ending
 	tripleRule   = contractions + `\p{N}{1,3}` + ending
+	eachDigit    = `\p{N}` + "\n" + gpt2Rule // one expression after the other
+	deepseekRule = `\p{N}{1,3}` + "\n[一-龥\u3040-ゟ゠-ヿ]+\n" + "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" +
+		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 // rule returns the name of the way in which a byte-level tokenizer cuts words.
@@ -42,9 +45,14 @@ func rule(s *tokenizer.Spec) (string, error) {
 		return "llama-bpe", nil
 	case words == tripleRule:
 		return "glm4", nil
+	case words == eachDigit && !s.IgnoreMerges:
+		return "smollm", nil
+	case words == deepseekRule && !s.IgnoreMerges:
+		return "deepseek-v3", nil
 	}
 	return "", fmt.Errorf("tokenizer.json: pre_tokenizer cuts words by %q (ignore_merges %v), for which llama.cpp "+
-		"has no rule that is known here; known are those of GPT-2, Llama 3, Qwen2 and GLM-4", words, s.IgnoreMerges)
+		"has no rule that is known here; known are those of GPT-2, Llama 3, Qwen2, GLM-4, SmolLM2 and DeepSeek-V3", words,
+		s.IgnoreMerges)
 }
 
 // vocabulary sets the keys of the tokenizer of a model of so many tokens, and returns notes about what
@@ -133,7 +141,7 @@ func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, size int) ([]string, [
 			token, kinds[i] = fmt.Sprintf("[PAD%d]", i), tokenUnused
 		case token == spec.Unknown:
 			kinds[i] = tokenUnknown
-		case isAdded && (a.Special || strings.HasPrefix(token, "<|") && strings.HasSuffix(token, "|>")):
+		case isAdded && (a.Special || between(token, "<|", "|>") || between(token, "<｜", "｜>")):
 			kinds[i] = tokenControl
 		case isAdded:
 			kinds[i] = tokenUser
@@ -151,8 +159,10 @@ func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, size int) ([]string, [
 	return tokens, kinds, nil
 }
 
-func isByte(token string) bool {
-	return len(token) == len("<0x00>") && strings.HasPrefix(token, "<0x") && strings.HasSuffix(token, ">")
+func isByte(token string) bool { return len(token) == len("<0x00>") && between(token, "<0x", ">") }
+
+func between(token, begin, end string) bool {
+	return strings.HasPrefix(token, begin) && strings.HasSuffix(token, end)
 }
 
 // scores are what llama.cpp merges by, the highest first. They are the ranks of the merges, which must
