@@ -3,6 +3,7 @@ package gguf_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -255,6 +256,53 @@ func TestAFileNamesTheRuleByWhichWordsAreCut(t *testing.T) {
 		dir := cutting(t, small(t, "llama", nil), steps)
 		if got := readFile(t, export(t, dir, "f32")).keys["tokenizer.ggml.pre"]; got != want {
 			t.Errorf("the rule is %v, want %s", got, want)
+		}
+	}
+}
+
+// TestGemmasSpacesAreText: its runs of spaces are added tokens, which llama.cpp would write as they are stored if they
+// came as such. Merges into runs that need not grow from the left are refused.
+func TestGemmasSpacesAreText(t *testing.T) {
+	pieces := func(change func(all map[string]any)) string {
+		vocab := map[string]any{"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4}
+		for b := range 256 {
+			vocab[fmt.Sprintf("<0x%02X>", b)] = len(vocab)
+		}
+		dir := small(t, "llama", map[string]any{"vocab_size": 400})
+		write(t, dir, "tokenizer.json", map[string]any{"added_tokens": []any{}, "model": map[string]any{"type": "BPE",
+			"byte_fallback": true, "vocab": vocab, "merges": []any{"a b"}}})
+		return retokenised(t, dir, change)
+	}
+	dir := pieces(asGemma)
+	keys := readFile(t, export(t, dir, "f32")).keys
+	tokens, kinds := keys["tokenizer.ggml.tokens"].([]any), keys["tokenizer.ggml.token_type"].([]any)
+	const normal, user = 1, 4
+	for text, want := range map[string]int32{"▁▁": normal, "▁▁▁▁▁": normal, "\n\n": user, "ab": normal} {
+		if i := slices.Index(tokens, any(text)); i < 0 || kinds[i] != want {
+			t.Errorf("token %d, %q, is of kind %v, want %d", i, text, kinds[i], want)
+		}
+	}
+	if keys["tokenizer.ggml.add_space_prefix"] != false {
+		t.Error("a space is put before a text")
+	}
+	for why, change := range map[string]func(merges []any) []any{
+		"two merge before others": func(m []any) []any { return append([]any{[]any{"▁", "▁"}, []any{"\n", "\n"}}, m...) },
+		"no run of five": func(m []any) []any {
+			return slices.DeleteFunc(m, func(m any) bool {
+				whole := m.([]any)[0].(string) + m.([]any)[1].(string)
+				return len([]rune(whole)) == 5
+			})
+		},
+		"after another merge": func(m []any) []any { return append([]any{m[len(m)-1]}, m[:len(m)-1]...) },
+	} {
+		dir := pieces(func(all map[string]any) {
+			asGemma(all)
+			model := all["model"].(map[string]any)
+			model["merges"] = change(model["merges"].([]any))
+		})
+		_, err := gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+		if err == nil || !strings.Contains(err.Error(), "has merges far apart") {
+			t.Errorf("%s: error %v", why, err)
 		}
 	}
 }

@@ -261,6 +261,14 @@ func deepseekSteps() []any {
 // cutting returns a folder with the files of dir, where pre_tokenizer has these steps.
 func cutting(t *testing.T, dir string, steps []any) string {
 	t.Helper()
+	return retokenised(t, dir, func(all map[string]any) {
+		all["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": steps}
+	})
+}
+
+// retokenised returns a folder with the files of dir, where change was made to tokenizer.json.
+func retokenised(t *testing.T, dir string, change func(all map[string]any)) string {
+	t.Helper()
 	to := linked(t, dir)
 	all := map[string]any{}
 	b, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
@@ -273,7 +281,44 @@ func cutting(t *testing.T, dir string, steps []any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": steps}
+	change(all)
 	write(t, to, "tokenizer.json", all)
 	return to
+}
+
+// asGemma makes a tokenizer of SentencePiece's kind like Gemma's: no space is put before a text, and runs of white
+// space are added tokens that merges make, too, of which those into longer runs take turns.
+func asGemma(all map[string]any) {
+	const longest = 16
+	all["normalizer"] = map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "▁"}
+	all["pre_tokenizer"] = map[string]any{"type": "Split", "pattern": map[string]any{"String": " "},
+		"behavior": "MergedWithPrevious"}
+	model := all["model"].(map[string]any)
+	vocab, added := model["vocab"].(map[string]any), all["added_tokens"].([]any)
+	var merges []any
+	for left := longest - 1; left > 0; left-- {
+		for right := longest - left; right > 0; right-- {
+			for _, c := range []string{"\n", "▁"} {
+				merges = append(merges, []any{strings.Repeat(c, left), strings.Repeat(c, right)})
+			}
+		}
+	}
+	for _, c := range []string{"\n", "▁"} {
+		for n := range longest {
+			run := strings.Repeat(c, n+1)
+			if vocab[run] == nil {
+				vocab[run] = len(vocab)
+			}
+			if n > 0 {
+				added = append(added, map[string]any{"id": vocab[run], "content": run, "special": false})
+			}
+		}
+	}
+	for _, m := range model["merges"].([]any) {
+		pair := strings.SplitN(m.(string), " ", 2)
+		if strings.Trim(pair[0]+pair[1], "▁") != "" {
+			merges = append(merges, []any{pair[0], pair[1]})
+		}
+	}
+	model["merges"], all["added_tokens"] = merges, added
 }

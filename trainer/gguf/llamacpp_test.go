@@ -303,19 +303,23 @@ func TestLlamaCppSplitsTextsAsTheTokenizer(t *testing.T) {
 	l := start(t)
 	texts := []string{"Hello there, world!", "I'll pay $1234567.89; you'LL pay 20%", "  two  spaces\n\n\tand a tab \n",
 		"Zażółć gęślą jaźń",
-		"今天天气很好。", "naïve café CAFÉ 🙂👍🏽", "かたカナ漢字kanji한국어", "हिन्दी (a.b) #x @y ~z $5", "for (int i = 0; i < 10; i++) { x[i] += 0x1F; }", "don't WE'VE it's", "١٢٣ ⅷ ²", "a"}
+		"今天天气很好。", "naïve café CAFÉ 🙂👍🏽", "かたカナ漢字kanji한국어", "हिन्दी (a.b) #x @y ~z $5",
+		"for (int i = 0; i < 10; i++) { x[i] += 0x1F; }", "don't WE'VE it's", "١٢٣ ⅷ ²", "a",
+		strings.Repeat(" ", 37) + "a" + strings.Repeat("\n", 21) + strings.Repeat(" ", 5) + "\n\n  b"}
 	for _, tt := range []struct {
 		tokenizer, family string
-		steps             []any // of pre_tokenizer, in place of its own
+		change            func(t *testing.T, dir string) string
 	}{
 		{"gpt2", "qwen2", nil}, {"qwen2_5", "qwen2", nil}, {"llama3_2", "llama", nil}, {"glm4", "qwen3", nil},
 		{"llama2_sentencepiece", "llama", nil},
-		{"gpt2", "llama", digitSteps()}, {"gpt2", "deepseek_v3", deepseekSteps()},
+		{"gpt2", "llama", func(t *testing.T, dir string) string { return cutting(t, dir, digitSteps()) }},
+		{"gpt2", "deepseek_v3", func(t *testing.T, dir string) string { return cutting(t, dir, deepseekSteps()) }},
+		{"llama2_sentencepiece", "qwen3", func(t *testing.T, dir string) string { return retokenised(t, dir, asGemma) }},
 	} {
 		t.Run(tt.tokenizer+" as "+tt.family, func(t *testing.T) {
 			from := testdata.Shared(t, "data", "tokenizers", tt.tokenizer)
-			if tt.steps != nil {
-				from = cutting(t, from, tt.steps)
+			if tt.change != nil {
+				from = tt.change(t, from)
 			}
 			tok, err := tokenizer.Load(from)
 			if err != nil {

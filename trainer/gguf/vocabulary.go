@@ -83,14 +83,18 @@ func vocabulary(out *file, dir, adapter string, size int) (notes []string, err e
 		set("model", "llama")
 		set("pre", "default")
 	}
-	tokens, kinds, err := list(spec, tok, size)
+	var ranks map[string]int // of what merges make, where scores stand for them
+	if !spec.ByteLevel {
+		ranks = spec.Ranks()
+	}
+	tokens, kinds, err := list(spec, tok, ranks, size)
 	if err != nil {
 		return nil, err
 	}
 	set("tokens", tokens)
 	set("token_type", kinds)
 	if !spec.ByteLevel {
-		scores, err := scores(spec, tok, tokens)
+		scores, err := scores(spec, tok, ranks, tokens)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +128,7 @@ func vocabulary(out *file, dir, adapter string, size int) (notes []string, err e
 }
 
 // list returns the tokens by id, up to the number that the model has, and their kinds.
-func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, size int) ([]string, []int32, error) {
+func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, ranks map[string]int, size int) ([]string, []int32, error) {
 	if n := tok.VocabSize(); n > size {
 		return nil, nil, fmt.Errorf("tokenizer.json has tokens up to %d, but vocab_size of config.json is %d", n-1, size)
 	}
@@ -136,6 +140,7 @@ func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, size int) ([]string, [
 	for i := range tokens {
 		token, ok := tok.Token(int32(i))
 		a, isAdded := added[int32(i)]
+		_, merged := ranks[token]
 		switch {
 		case !ok:
 			token, kinds[i] = fmt.Sprintf("[PAD%d]", i), tokenUnused
@@ -143,7 +148,7 @@ func list(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, size int) ([]string, [
 			kinds[i] = tokenUnknown
 		case isAdded && (a.Special || between(token, "<|", "|>") || between(token, "<｜", "｜>")):
 			kinds[i] = tokenControl
-		case isAdded:
+		case isAdded && !(strings.Contains(token, "▁") && merged): // which llama.cpp would not write as a space
 			kinds[i] = tokenUser
 		case !spec.ByteLevel && isByte(token):
 			kinds[i] = tokenByte
@@ -167,7 +172,8 @@ func between(token, begin, end string) bool {
 
 // scores are what llama.cpp merges by, the highest first. They are the ranks of the merges, which must
 // say no more than scores do.
-func scores(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, tokens []string) ([]float32, error) {
+func scores(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, ranks map[string]int,
+	tokens []string) ([]float32, error) {
 	for b := range 256 {
 		if _, ok := tok.TokenID(fmt.Sprintf("<0x%02X>", b)); !ok {
 			return nil, fmt.Errorf("tokenizer.json has no token <0x%02X>, and llama.cpp needs one for each byte", b)
@@ -179,7 +185,6 @@ func scores(spec *tokenizer.Spec, tok *tokenizer.Tokenizer, tokens []string) ([]
 			"llama.cpp merges: %s", why)
 	}
 	const none = -1e6
-	ranks := spec.Ranks()
 	out := make([]float32, len(tokens))
 	for i, token := range tokens {
 		rank, ok := ranks[token]

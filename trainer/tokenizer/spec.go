@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/seed98097648/tune/internal/plainjson"
 )
@@ -131,7 +133,7 @@ func (s *Spec) pieces(f *file) error {
 			return unsupported(fmt.Sprintf("normalizer[%d].type", i), n.Type, "Prepend "+space, `Replace " " by `+space)
 		}
 	}
-	if p := f.PreTokenizer; p != nil {
+	if p := f.PreTokenizer; p != nil && !(replaced && p.splitsAtSpaces()) { // of which none is left then: Gemma's
 		if p.Type != "Metaspace" || replaced {
 			return unsupported("pre_tokenizer.type", p.Type, "null, Metaspace without a normalizer")
 		}
@@ -153,15 +155,21 @@ func (s *Spec) pieces(f *file) error {
 	return nil
 }
 
+// splitsAtSpaces reports whether it does nothing to a text without spaces.
+func (p *preTokenizerSpec) splitsAtSpaces() bool {
+	return p.Type == "Split" && !p.Invert && p.Pattern != nil && p.Pattern.String != nil && *p.Pattern.String == " "
+}
+
 // EveryMerge reports whether wherever two tokens make up a third, they merge, and all merges into the same token
 // come one after the other: then the rank of a token alone says what merges first, as in SentencePiece, which
-// knows tokens and their scores and no merges. The text names a pair for which that is not so.
+// knows tokens and their scores and no merges. The text names a pair for which that is not so. Merges of which growing
+// tells may come in any order.
 func (s *Spec) EveryMerge(has func(token string) bool) (bool, string) {
 	made, pairs := map[string]bool{}, make(map[[2]string]bool, len(s.Merges))
-	last := ""
-	for _, m := range s.Merges {
+	last, grown := "", s.growing()
+	for i, m := range s.Merges {
 		whole := m[0] + m[1]
-		if made[whole] && last != whole {
+		if made[whole] && last != whole && i >= grown {
 			return false, fmt.Sprintf("%q has merges far apart", whole)
 		}
 		last, made[whole], pairs[m] = whole, true, true
@@ -175,6 +183,34 @@ func (s *Spec) EveryMerge(has func(token string) bool) (bool, string) {
 		}
 	}
 	return true, ""
+}
+
+// growing returns how many merges at the beginning make runs of one character alone, as Gemma's do of white space: of
+// all lengths up to the longest, and of each character the merge of two after all others. Whichever of those comes
+// first, a run then grows by one character after the other from its left end, before anything else merges.
+func (s *Spec) growing() int {
+	n, longest := 0, map[rune]int{}
+	lengths := map[string]bool{}
+	for _, m := range s.Merges {
+		whole := m[0] + m[1]
+		of, _ := utf8.DecodeRuneInString(whole)
+		if strings.Trim(whole, string(of)) != "" {
+			break
+		}
+		if pair := string(of) + string(of); lengths[pair] { // not the last
+			return 0
+		}
+		n, lengths[whole] = n+1, true
+		longest[of] = max(longest[of], utf8.RuneCountInString(whole))
+	}
+	for of, most := range longest {
+		for length := 3; length <= most; length++ { // two may merge later
+			if !lengths[strings.Repeat(string(of), length)] {
+				return 0
+			}
+		}
+	}
+	return n
 }
 
 // Ranks returns for each token that merges make the rank of the first of them.
