@@ -307,6 +307,24 @@ func TestGemmasSpacesAreText(t *testing.T) {
 	}
 }
 
+// TestOfSeveralEndsOfATurnOneHasTheKey: the one that llama.cpp does not know by its text. It refuses a file that has a
+// key twice.
+func TestOfSeveralEndsOfATurnOneHasTheKey(t *testing.T) {
+	dir := small(t, "llama", nil)
+	vocab := map[string]int{"<s>": 0, "</s>": 1, "<|eot_id|>": 2, "<|im_end|>": 3, "<|user|>": 4, "<|eom_id|>": 5}
+	write(t, dir, "tokenizer.json", map[string]any{"pre_tokenizer": byteLevel(true),
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+	for _, tt := range []struct {
+		ends []int
+		want uint32
+	}{{[]int{1, 2, 3, 5, 5}, 2}, {[]int{2, 4, 3}, 4}, {[]int{4, 2}, 4}} {
+		write(t, dir, "generation_config.json", map[string]any{"eos_token_id": tt.ends})
+		if got := readFile(t, export(t, dir, "f32")).keys["tokenizer.ggml.eot_token_id"]; got != tt.want {
+			t.Errorf("of %v it is %v, want %d", tt.ends, got, tt.want)
+		}
+	}
+}
+
 // TestTagsWithBarsAreNoText: they are control tokens although tokenizer.json does not call them special.
 func TestTagsWithBarsAreNoText(t *testing.T) {
 	dir := small(t, "llama", nil)

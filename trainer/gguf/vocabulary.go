@@ -3,6 +3,7 @@ package gguf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -251,16 +252,24 @@ func special(set func(key string, value any), dir string, spec *tokenizer.Spec,
 	if id, ok := tok.TokenID(spec.Unknown); ok && spec.Unknown != "" {
 		set("unknown_token_id", uint32(id))
 	}
+	found := map[string]uint32{} // a file has a key once
 	for _, end := range ends {
 		text, _ := tok.Token(end)
+		key, known := "", slices.Contains(knownEnd, text)
 		switch {
 		case slices.Contains(turnEnds, text):
-			set("eot_token_id", uint32(end))
+			key = "eot_token_id"
 		case slices.Contains(toolEnds, text):
-			set("eom_token_id", uint32(end))
-		case end != eos && !slices.Contains(knownEnd, text):
+			key = "eom_token_id"
+		case end != eos && !known:
 			notes = append(notes, fmt.Sprintf("llama.cpp does not end a text at %s, which generation_config.json names", text))
 		}
+		if _, taken := found[key]; key != "" && (!taken || !known) { // of several, the one that needs it
+			found[key] = uint32(end)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		set(key, found[key])
 	}
 	return notes, nil
 }
