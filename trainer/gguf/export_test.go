@@ -325,6 +325,23 @@ func TestOfSeveralEndsOfATurnOneHasTheKey(t *testing.T) {
 	}
 }
 
+// TestASpaceThatLlamaCppDoesNotPutIsNoted: of byte-level tokenizers it ignores the key that says so.
+func TestASpaceThatLlamaCppDoesNotPutIsNoted(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		step := byteLevel(true)
+		step["add_prefix_space"] = before
+		o := gguf.Options{Model: cutting(t, small(t, "llama", nil), []any{step}), Out: filepath.Join(t.TempDir(), "x.gguf")}
+		r, err := gguf.Export(o, autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted := slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "add_prefix_space") })
+		if noted != before {
+			t.Errorf("with add_prefix_space %v the notes are %q", before, r.Notes)
+		}
+	}
+}
+
 // TestTagsWithBarsAreNoText: they are control tokens although tokenizer.json does not call them special.
 func TestTagsWithBarsAreNoText(t *testing.T) {
 	dir := small(t, "llama", nil)

@@ -102,9 +102,12 @@ func vocabulary(out *file, dir, adapter string, size int) (notes []string, err e
 		set("scores", scores)
 	}
 	set("add_space_prefix", spec.PrefixSpace != "never")
-	if spec.PrefixSpace == "first" {
+	switch {
+	case spec.PrefixSpace == "first":
 		notes = append(notes, "after a special token llama.cpp puts a space before the text, which this tokenizer does "+
 			"before the first text only")
+	case spec.ByteLevel && spec.PrefixSpace == "always":
+		notes = append(notes, "llama.cpp puts no space before a text, as this tokenizer does (add_prefix_space): write it")
 	}
 	for _, a := range spec.Added {
 		if a.Strips {
