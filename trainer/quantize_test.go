@@ -103,20 +103,52 @@ func TestABadScaleOfActivationsIsAllThatIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bad := ""
+	out := rewritten(t, dir, func(tensors []checkpoint.Named) []checkpoint.Named {
+		for _, x := range tensors {
+			if strings.HasSuffix(x.Name, ".input_scale") && bad == "" {
+				bad = strings.TrimSuffix(x.Name, ".input_scale")
+				x.Tensor.Float32s()[0] = 0
+			}
+		}
+		return tensors
+	})
+	_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
+	wantText(t, err, bad+": activations cannot have the scale 0")
+	if err != nil && strings.Contains(err.Error(), "no place") {
+		t.Error(err)
+	}
+}
+
+// TestAScaleThatTheConfigurationDoesNotKnowIsRefused: it does not make activations int8 that are to stay as they are, or
+// to have a scale for each token.
+func TestAScaleThatTheConfigurationDoesNotKnowIsRefused(t *testing.T) {
+	for _, scheme := range []trainer.Scheme{trainer.Int8, trainer.W8A8Dynamic} {
+		dir, report, err := quantized(t, tinyFolder(t), scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := report.Int8[0] + ".input_scale"
+		out := rewritten(t, dir, func(tensors []checkpoint.Named) []checkpoint.Named {
+			return append(tensors, checkpoint.Named{Name: name, Tensor: core.FromFloat32([]float32{0.01}, 1)})
+		})
+		_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
+		wantText(t, err, "have no place in this model: "+name)
+	}
+}
+
+// rewritten returns a copy of a model's folder with other tensors.
+func rewritten(t *testing.T, dir string, change func(tensors []checkpoint.Named) []checkpoint.Named) string {
+	t.Helper()
 	set, err := checkpoint.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tensors []checkpoint.Named
-	bad := ""
 	for _, name := range set.Names() {
 		x, err := set.Tensor(name)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if strings.HasSuffix(name, ".input_scale") && bad == "" {
-			bad = strings.TrimSuffix(name, ".input_scale")
-			x.Float32s()[0] = 0
 		}
 		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: x})
 	}
@@ -129,16 +161,12 @@ func TestABadScaleOfActivationsIsAllThatIsSaid(t *testing.T) {
 		err = os.WriteFile(filepath.Join(out, "config.json"), config, 0o644)
 	}
 	if err == nil {
-		err = checkpoint.Write(filepath.Join(out, checkpoint.SingleFile), tensors, nil)
+		err = checkpoint.Write(filepath.Join(out, checkpoint.SingleFile), change(tensors), nil)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
-	wantText(t, err, bad+": activations cannot have the scale 0")
-	if err != nil && strings.Contains(err.Error(), "no place") {
-		t.Error(err)
-	}
+	return out
 }
 
 func wantText(t *testing.T, err error, text string) {

@@ -153,23 +153,21 @@ func (q *QuantisedTo) String() string {
 	return fmt.Sprintf("%s of %d bits, symmetric %v, strategy %q, dynamic %v", q.Type, q.Bits, q.Symmetric, q.Strategy, q.Dynamic)
 }
 
-// scaling is how activations become int8, "" if they do not. Which group a layer is in, its file says: with static
-// scaling there is a scale beside the weight.
+// scaling is how activations become int8, "" if they do not. Which of several groups a layer is in, its file says: with
+// static scaling there is a scale beside the weight.
 func (q *Quantisation) scaling(hasScale bool) core.Scaling {
-	if hasScale {
-		return core.StaticScaling
-	}
-	var scaling core.Scaling
+	static, dynamic := false, false
 	for _, g := range q.Groups {
-		switch {
-		case g.Activations == nil:
-		case g.Activations.Dynamic:
-			return core.DynamicScaling
-		default:
-			scaling = core.StaticScaling // the file lacks it, which is found later
-		}
+		static = static || g.Activations != nil && !g.Activations.Dynamic
+		dynamic = dynamic || g.Activations != nil && g.Activations.Dynamic
 	}
-	return scaling
+	switch {
+	case static && (hasScale || !dynamic): // where the file lacks it, that is found later
+		return core.StaticScaling
+	case dynamic:
+		return core.DynamicScaling
+	}
+	return ""
 }
 
 // trains refuses what cannot be done with a quantised model; of bitsandbytes', adapters are trained.
