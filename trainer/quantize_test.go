@@ -137,6 +137,23 @@ func TestAScaleThatTheConfigurationDoesNotKnowIsRefused(t *testing.T) {
 	}
 }
 
+// TestAnEmbeddingInInt8IsRefused: rows are taken of it without their scales.
+func TestAnEmbeddingInInt8IsRefused(t *testing.T) {
+	dir, _, err := quantized(t, tinyFolder(t), trainer.Int8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "model.embed_tokens.weight"
+	out := rewritten(t, dir, func(tensors []checkpoint.Named) []checkpoint.Named {
+		i := slices.IndexFunc(tensors, func(n checkpoint.Named) bool { return n.Name == name })
+		rows := core.NewTensor(core.Float32, tensors[i].Tensor.Shape[0], 1)
+		tensors[i].Tensor = core.NewTensor(core.Int8, tensors[i].Tensor.Shape...)
+		return append(tensors, checkpoint.Named{Name: name + "_scale", Tensor: rows})
+	})
+	_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
+	wantText(t, err, name+" is int8")
+}
+
 // rewritten returns a copy of a model's folder with other tensors.
 func rewritten(t *testing.T, dir string, change func(tensors []checkpoint.Named) []checkpoint.Named) string {
 	t.Helper()

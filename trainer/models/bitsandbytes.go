@@ -98,7 +98,8 @@ func (b *bitsAndBytes) fill(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used 
 	case dtype == core.InvalidDType && !b.isNF4(set, e.Name):
 		return nil, fmt.Errorf("%s is bytes without %s%snf4 beside it, which says what they are", e.Name, e.Name, stateSuffix)
 	}
-	return nil, fmt.Errorf("%s is quantised, and tensors that lie beside it in memory are not", e.Name)
+	return nil, fmt.Errorf("%s is quantised, which is read of the weights of linear layers alone, and where those beside it in memory "+
+		"are, too", e.Name)
 }
 
 // fillInt8 fills an entry from int8, and what 127 stands for in each row.

@@ -295,8 +295,12 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, base core.DTy
 		dtype = d
 	}
 	switch dtype {
-	case core.BFloat16, core.Float16, core.Int8, core.NF4:
+	case core.BFloat16, core.Float16:
 		return dtype
+	case core.Int8, core.NF4: // what rows are taken of, or added, has no scales; the file is refused then
+		if !apart("embed_tokens.weight") && !apart("_bias") {
+			return dtype
+		}
 	}
 	return core.Float32
 }
