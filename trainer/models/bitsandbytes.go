@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (b *bitsAndBytes) has(set *checkpoint.Set, name string) bool {
 		return false
 	}
 	dtype, _, _ := set.Lookup(name)
-	return dtype == core.InvalidDType || dtype == core.Int8
+	return dtype == core.InvalidDType || dtype == core.Int8 || b.isNF4(set, name)
 }
 
 // fill fills an entry of a parameter, and returns the names of the tensors beside it.
@@ -91,7 +92,7 @@ func (b *bitsAndBytes) fill(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used 
 	switch {
 	case dtype == core.Int8 && p.Tensor.DType == core.Int8:
 		return b.fillInt8(set, p, e)
-	case dtype == core.InvalidDType && p.Tensor.DType == core.NF4:
+	case p.Tensor.DType == core.NF4:
 		return b.fillNF4(set, p, e)
 	case b.isNF4(set, e.Name) && p.Tensor.DType == core.Float32 && b.storedAs(set, e.Name) == core.Float32:
 		return b.fillWidened(set, p, e)
@@ -129,13 +130,13 @@ func (b *bitsAndBytes) fillInt8(set *checkpoint.Set, p *nn.Param, e nn.Entry) (u
 
 // quantState is what the tensor with stateSuffix says, as JSON.
 type quantState struct {
-	Type        string  `json:"quant_type"`
-	Block       int     `json:"blocksize"`
-	DType       string  `json:"dtype"`
-	Shape       []int   `json:"shape"`
-	NestedBlock int     `json:"nested_blocksize"`
-	NestedDType string  `json:"nested_dtype"`
-	Offset      float32 `json:"nested_offset"`
+	Type        string   `json:"quant_type"`
+	Block       int      `json:"blocksize"`
+	DType       string   `json:"dtype"`
+	Shape       []int    `json:"shape"`
+	NestedBlock int      `json:"nested_blocksize"`
+	NestedDType string   `json:"nested_dtype"`
+	Offset      *float32 `json:"nested_offset"`
 }
 
 // check compares it with what NF4 is here, whose blocks' numbers are codes if they are nested.
@@ -149,6 +150,8 @@ func (s quantState) check(e nn.Entry, nested bool) error {
 		return fmt.Errorf("shape is %v, want %v", s.Shape, e.Shape)
 	case nested && s.NestedBlock != nestedBlock:
 		return fmt.Errorf("nested_blocksize is %d, want %d", s.NestedBlock, nestedBlock)
+	case nested && s.Offset == nil:
+		return errors.New("nested_offset is missing")
 	case !nested && s.NestedBlock != 0:
 		return fmt.Errorf("nested_blocksize is %d, but absmax is float32, and no code", s.NestedBlock)
 	}
@@ -176,7 +179,12 @@ func (b *bitsAndBytes) codes(set *checkpoint.Set, e nn.Entry, nested bool) (code
 		return nil, s, err
 	}
 	b.dtypes[e.Name] = s.DType
-	codes, err = b.bytes(set, e.Name)
+	codes, isBytes, err := set.Bytes(e.Name)
+	if err == nil && !isBytes { // numbers whose bytes they are: bnb_4bit_quant_storage
+		var t core.Tensor
+		t, err = set.Tensor(e.Name)
+		codes = t.Data
+	}
 	return codes, s, err
 }
 
@@ -207,7 +215,7 @@ func (b *bitsAndBytes) fillNF4(set *checkpoint.Set, p *nn.Param, e nn.Entry) (us
 	if err != nil {
 		return used, err
 	}
-	return used, p.SetNF4(e, codes, blocks, of, scale, s.Offset)
+	return used, p.SetNF4(e, codes, blocks, of, scale, *s.Offset)
 }
 
 // fillWidened fills an entry in float32 with what codes of NF4 stand for, whose blocks are multiplied by numbers in float32.

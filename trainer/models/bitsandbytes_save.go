@@ -26,7 +26,7 @@ func (b *bitsAndBytes) save(p *nn.Param, e nn.Entry) ([]checkpoint.Named, error)
 		return b.saveInt8(p, e), nil
 	}
 	codes, absmax, values, scale, mean := p.NF4Of(e)
-	state, err := json.Marshal(quantState{Type: "nf4", Block: block, Shape: e.Shape, NestedBlock: nestedBlock, Offset: mean,
+	state, err := json.Marshal(quantState{Type: "nf4", Block: block, Shape: e.Shape, NestedBlock: nestedBlock, Offset: &mean,
 		DType: b.dtypes[e.Name], NestedDType: "float32"})
 	if err != nil {
 		return nil, err

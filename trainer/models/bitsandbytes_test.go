@@ -140,9 +140,11 @@ func fourBitFolder(t *testing.T, change func(tensors map[string]core.Tensor, sta
 		t.Fatal(err)
 	}
 	tensors[name+".quant_state.bitsandbytes__nf4"] = raw(core.Shape{len(text)}, text...)
-	raws := []string{name, name + ".quant_state.bitsandbytes__nf4"}
-	if tensors[name+".absmax"].DType == core.Int8 {
-		raws = append(raws, name+".absmax")
+	raws := []string{name + ".quant_state.bitsandbytes__nf4"}
+	for _, may := range []string{name, name + ".absmax"} {
+		if tensors[may].DType == core.Int8 {
+			raws = append(raws, may)
+		}
 	}
 	return bnbFolder(t, m.RawConfig, fourBits(), tensors, raws...), w("f32.dequant")
 }
@@ -175,6 +177,21 @@ func TestFourBitsOfBitsAndBytesAreReadToTheBit(t *testing.T) {
 		}
 		if logits, loss := evaluate(t, m); len(logits) == 0 || math.IsNaN(loss) {
 			t.Errorf("the loss is %g", loss)
+		}
+	}
+}
+
+// TestFourBitsMayBeStoredAsNumbers: bnb_4bit_quant_storage is another type than uint8 where FSDP is to cut the codes up.
+func TestFourBitsMayBeStoredAsNumbers(t *testing.T) {
+	const name = "model.layers.0.self_attn.k_proj.weight"
+	for _, as := range []core.DType{core.BFloat16, core.Float16, core.Float32} {
+		dir, want := fourBitFolder(t, func(tensors map[string]core.Tensor, _ map[string]any) {
+			codes := tensors[name].Data
+			tensors[name] = core.Tensor{DType: as, Shape: core.Shape{len(codes) / as.Size(), 1}, Data: codes}
+		})
+		got := weightOf(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2}}), name)
+		if !slices.Equal(got, want.Float32s()) {
+			t.Errorf("%s: the weight differs by %.3g", as, distance(got, want.Float32s()))
 		}
 	}
 }
@@ -266,6 +283,7 @@ func TestWhatBitsAndBytesSavesOtherwiseIsRefusedByName(t *testing.T) {
 			delete(s, "nested_blocksize")
 			x[name+".absmax"] = core.NewTensor(core.Float32, 263)
 		},
+		"nested_offset is missing":             func(_ map[string]core.Tensor, s map[string]any) { delete(s, "nested_offset") },
 		"nested_blocksize is 64":               func(_ map[string]core.Tensor, s map[string]any) { s["nested_blocksize"] = 64 },
 		name + ".quant_map has other values":   func(x map[string]core.Tensor, _ map[string]any) { x[name+".quant_map"].Float32s()[3]++ },
 		name + ".nested_quant_map":             func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".nested_quant_map") },
