@@ -143,8 +143,8 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 	if len(report.Int8) == 0 {
 		return nil, nil, fmt.Errorf("trainer: no layer of %s is left to become int8", q.Model)
 	}
-	if q.Calibration == nil {
-		return spans, m.RawConfig, nil
+	if q.Calibration == nil { // nothing has read the weights yet
+		return spans, m.RawConfig, q.fits(m)
 	}
 	report.Tokens, err = q.measure(ctx, m, mem, spans)
 	for _, l := range m.Linears() {
@@ -157,6 +157,21 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 		}
 	}
 	return spans, m.RawConfig, err
+}
+
+// fits refuses a folder that could not be loaded: what is written would not be, either.
+func (q Quantization) fits(m *models.Model) error {
+	if err := models.Verify(q.Model, ""); err != nil {
+		return err
+	}
+	set, err := checkpoint.OpenDir(q.Model)
+	if err != nil {
+		return fmt.Errorf("trainer: %w", err)
+	}
+	if err := errors.Join(m.Fits(set), set.Close()); err != nil {
+		return fmt.Errorf("trainer: %s: %w", q.Model, err)
+	}
+	return nil
 }
 
 // measure runs the model over the rows.

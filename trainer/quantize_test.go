@@ -137,6 +137,34 @@ func TestAScaleThatTheConfigurationDoesNotKnowIsRefused(t *testing.T) {
 	}
 }
 
+// TestAFolderThatCannotBeLoadedIsNotQuantised, although no scheme but w8a8 loads the model.
+func TestAFolderThatCannotBeLoadedIsNotQuantised(t *testing.T) {
+	from := tinyFolder(t)
+	for want, change := range map[string]func(tensors []checkpoint.Named) []checkpoint.Named{
+		"1 tensors are missing from the files: model.norm.weight": func(tensors []checkpoint.Named) []checkpoint.Named {
+			return slices.DeleteFunc(tensors, func(n checkpoint.Named) bool { return n.Name == "model.norm.weight" })
+		},
+		"no place in this model: model.layers.0.self_attn.q_proj.more": func(all []checkpoint.Named) []checkpoint.Named {
+			return append(all, checkpoint.Named{Name: "model.layers.0.self_attn.q_proj.more", Tensor: all[0].Tensor})
+		},
+		"down_proj.weight is int32; supported: float32, bfloat16, float16": func(all []checkpoint.Named) []checkpoint.Named {
+			i := slices.IndexFunc(all, func(n checkpoint.Named) bool { return strings.HasSuffix(n.Name, "down_proj.weight") })
+			all[i].Tensor = core.NewTensor(core.Int32, all[i].Tensor.Shape...)
+			return all
+		},
+	} {
+		_, _, err := quantized(t, rewritten(t, from, change), trainer.W8A8Dynamic)
+		wantText(t, err, want)
+	}
+	dir := rewritten(t, from, func(tensors []checkpoint.Named) []checkpoint.Named { return tensors })
+	sums := strings.Repeat("0", 64) + "  " + checkpoint.SingleFile + "\n"
+	if err := os.WriteFile(filepath.Join(dir, checkpoint.SumsFile), []byte(sums), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := quantized(t, dir, trainer.Int8)
+	wantText(t, err, "take another copy")
+}
+
 // TestAnEmbeddingInInt8IsRefused: rows are taken of it without their scales.
 func TestAnEmbeddingInInt8IsRefused(t *testing.T) {
 	dir, _, err := quantized(t, tinyFolder(t), trainer.Int8)

@@ -53,7 +53,10 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := export(o, m, set)
+	var r *Result
+	if err = m.Fits(set); err == nil {
+		r, err = export(o, m, set)
+	}
 	if err = errors.Join(err, set.Close()); err != nil {
 		return nil, fmt.Errorf("gguf: %s: %w", o.Model, err)
 	}

@@ -408,6 +408,25 @@ func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 	export(t, dir, "bf16")
 }
 
+// TestATensorThatTheModelHasNoPlaceForIsRefused: the file would be without it, such as a bias that config.json denies.
+func TestATensorThatTheModelHasNoPlaceForIsRefused(t *testing.T) {
+	dir := small(t, "llama", map[string]any{"attention_bias": true})
+	config, err := models.ReadConfig(dir)
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(config, &fields)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields["attention_bias"] = false
+	write(t, dir, "config.json", fields)
+	_, err = gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+	if err == nil || !strings.Contains(err.Error(), "no place in this model: model.layers.0.self_attn.k_proj.bias") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestAQuantisedFolderIsRefusedByWhatHasMadeIt, and not for what its tensors are.
 func TestAQuantisedFolderIsRefusedByWhatHasMadeIt(t *testing.T) {
 	dir := small(t, "qwen3", map[string]any{})

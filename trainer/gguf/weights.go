@@ -97,9 +97,6 @@ func (f family) matrices(out *file, m *models.Model, files source, as Type) erro
 	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
 			parts, err := f.partsOf(m, e)
-			if err == nil {
-				err = readable(files, e.Name, e.Shape)
-			}
 			if err != nil {
 				return err
 			}

@@ -308,14 +308,9 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, base core.DTy
 func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Decomposition, q *Quantisation) error {
 	var missing, wrong []string
 	var room checkpoint.Room
-	unused := map[string]bool{}
+	unused := m.unused(set)
 	if q != nil {
 		m.bnb = q.bnb
-	}
-	for _, name := range set.Names() {
-		if !m.ignored(name) {
-			unused[name] = true
-		}
 	}
 	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
@@ -374,8 +369,41 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 	}
 	vocabulary.start(m)
 	static := m.fillStatic(set, func(name string) { delete(unused, name) })
-	return errors.Join(static,
-		list("tensors are missing from the files", missing),
+	return errors.Join(static, misfits(missing, unused, wrong))
+}
+
+// Fits compares what files are said to hold with the model, for one of Shape that is not quantised: an error is one that
+// LoadWith would return.
+func (m *Model) Fits(set *checkpoint.Set) error {
+	var missing, wrong []string
+	unused := m.unused(set)
+	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
+		for _, e := range p.Entries {
+			dtype, shape, ok := set.Lookup(e.Name)
+			delete(unused, e.Name)
+			if !ok {
+				missing = append(missing, e.Name)
+			} else if err := readable(e, dtype, shape); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}
+	return misfits(missing, unused, wrong)
+}
+
+// unused are the tensors of files that the model is to have a place for.
+func (m *Model) unused(set *checkpoint.Set) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range set.Names() {
+		if !m.ignored(name) {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+func misfits(missing []string, unused map[string]bool, wrong []string) error {
+	return errors.Join(list("tensors are missing from the files", missing),
 		list("tensors of the files have no place in this model", slices.Sorted(maps.Keys(unused))),
 		list("tensors do not fit the configuration", wrong))
 }
@@ -402,15 +430,25 @@ func layerOf(name string) (number int, ok bool) {
 
 // read fills an entry of a parameter.
 func read(p *nn.Param, e nn.Entry, stored core.Tensor) error {
-	if !stored.Shape.Equal(e.Shape) {
-		return fmt.Errorf("%s is %v, want %v", e.Name, stored.Shape, e.Shape)
-	}
-	switch stored.DType {
-	case core.Float32, core.BFloat16, core.Float16:
+	err := readable(e, stored.DType, stored.Shape)
+	if err == nil {
 		p.Set(e, stored)
-		return nil
 	}
-	return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", e.Name, stored.DType)
+	return err
+}
+
+// readable refuses a tensor that an entry cannot be filled with.
+func readable(e nn.Entry, dtype core.DType, shape core.Shape) error {
+	if !shape.Equal(e.Shape) {
+		return fmt.Errorf("%s is %v, want %v", e.Name, shape, e.Shape)
+	}
+	switch dtype {
+	case core.Float32, core.BFloat16, core.Float16:
+		return nil
+	case core.InvalidDType:
+		return fmt.Errorf("%s is of bytes; supported: float32, bfloat16, float16", e.Name)
+	}
+	return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", e.Name, dtype)
 }
 
 // list returns an error with the first few names, nil for none.
