@@ -235,6 +235,9 @@ func (q Quantization) weights(ctx context.Context, spans map[string]*span) (all 
 		}
 		if s == nil || layer == name || s.tied {
 			t, err := set.Tensor(name)
+			if err == nil {
+				err = checkpoint.CheckFinite(name, t)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -144,6 +144,12 @@ func TestAFolderThatCannotBeLoadedIsNotQuantised(t *testing.T) {
 		"1 tensors are missing from the files: model.norm.weight": func(tensors []checkpoint.Named) []checkpoint.Named {
 			return slices.DeleteFunc(tensors, func(n checkpoint.Named) bool { return n.Name == "model.norm.weight" })
 		},
+		"tensor model.norm.weight has the value NaN": func(tensors []checkpoint.Named) []checkpoint.Named {
+			i := slices.IndexFunc(tensors, func(n checkpoint.Named) bool { return n.Name == "model.norm.weight" })
+			tensors[i].Tensor = core.NewTensor(core.Float32, tensors[i].Tensor.Shape...)
+			tensors[i].Tensor.Float32s()[0] = float32(math.NaN())
+			return tensors
+		},
 		"no place in this model: model.layers.0.self_attn.q_proj.more": func(all []checkpoint.Named) []checkpoint.Named {
 			return append(all, checkpoint.Named{Name: "model.layers.0.self_attn.q_proj.more", Tensor: all[0].Tensor})
 		},
