@@ -115,9 +115,6 @@ func lift(x, low float64) float64 { return float64(x*(1-low)) + low }
 
 // rise is the warm-up, a straight line unless warmup_type says otherwise.
 func (s Schedule) rise(progress float64) float64 {
-	if s.Decay != WarmupStableDecay {
-		return progress
-	}
 	low := s.Args.get("min_lr_ratio", 0)
 	switch s.Args["warmup_type"] {
 	case "cosine":
