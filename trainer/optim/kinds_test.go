@@ -115,14 +115,15 @@ func TestEveryOptimizerIsTheSameForAnyNumberOfThreads(t *testing.T) {
 func TestEveryOptimizerScalesTheGradient(t *testing.T) {
 	each(t, func(t *testing.T, c Config, params func() []Param) {
 		a, b := params(), params()
-		for _, p := range b {
-			for i := range p.Grad {
-				p.Grad[i] *= 0.25 // a power of two: exact
-			}
-		}
 		scaled, plain := newAdamW(t, c, a...), newAdamW(t, c, b...)
-		for range 3 {
-			scaled.Step(1e-2, 0.25)
+		for _, scale := range []float64{0.25, 4, 1} { // powers of two: exact
+			for i, p := range a {
+				slices.Reverse(p.Grad)
+				for k, g := range p.Grad {
+					b[i].Grad[k] = float32(scale) * g
+				}
+			}
+			scaled.Step(1e-2, scale)
 			plain.Step(1e-2, 1)
 		}
 		for i := range a {
@@ -132,6 +133,33 @@ func TestEveryOptimizerScalesTheGradient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAdafactorSumsManyRows: more than are added up in float32, and than are in memory, at once.
+func TestAdafactorSumsManyRows(t *testing.T) {
+	const rows, cols = 17*factorRows + 5, 3
+	p := randomParam(1, rows*cols)
+	wantRows, wantCols := make([]float64, rows), make([]float64, cols)
+	for i, g := range p.Grad {
+		wantRows[i/cols] += float64(g) * float64(g)
+		wantCols[i%cols] += float64(g) * float64(g)
+	}
+	ofRows, ofCols := (&factored{p: &p}).sums(rows, cols)
+	for what, of := range map[string][2][]float64{"rows": {ofRows, wantRows}, "columns": {ofCols, wantCols}} {
+		if rel := relative(narrow(of[0]), of[1]); rel > factorRows*0x1p-24 {
+			t.Errorf("%s: relative error %.2g", what, rel)
+		}
+	}
+}
+
+// torch.optim.SGD without momentum keeps nothing.
+func TestSGDWithoutMomentum(t *testing.T) {
+	p := Param{Name: "w", Value: []float32{2}, Grad: []float32{0.5}, Decay: true}
+	o := newAdamW(t, Config{Kind: SGD, Beta1: 0.9, Beta2: 0.9, Eps: 1e-8, WeightDecay: 0.25}, p)
+	o.Step(0.5, 2)
+	if p.Value[0] != 1.25 || len(state(o)) != 0 {
+		t.Errorf("got %v and a state of %d, want 2-0.5*(2*0.5+0.25*2) = 1.25 and none", p.Value[0], len(state(o)))
+	}
 }
 
 func distance(got, want []float32) float64 {

@@ -64,6 +64,21 @@ func TestRoundingDiffersByStepNameAndSeed(t *testing.T) {
 	}
 }
 
+// TestStepsRoundDifferently: what is always rounded down would never learn.
+func TestStepsRoundDifferently(t *testing.T) {
+	grad := slices.Repeat([]float32{1}, 64)
+	one := slices.Repeat([]uint16{0x3f80}, len(grad))
+	half := slices.Clone(one)
+	o := newAdamW(t, Config{Kind: SGD, Beta1: 0.9, Beta2: 0.9, Eps: 1e-8}, Param{Name: "w", Half: half, Grad: grad})
+	o.Step(0x1p-9, 1) // half a unit of what is below 1
+	first := slices.Clone(half)
+	copy(half, one)
+	o.Step(0x1p-9, 1)
+	if slices.Equal(first, one) || slices.Equal(first, half) {
+		t.Errorf("two steps from 1 give %#x and %#x", first, half)
+	}
+}
+
 // TestEveryOptimizerTrainsBFloat16: a step from the same values is, but for the rounding of the result, that of
 // float32.
 func TestEveryOptimizerTrainsBFloat16(t *testing.T) {
@@ -75,6 +90,7 @@ func TestEveryOptimizerTrainsBFloat16(t *testing.T) {
 			rounded.Load(wide[i].Value, 0)
 			half[i].Value, half[i].Half = nil, rounded.Uint16s()
 		}
+		c.ScaleParameter = true
 		newAdamW(t, c, wide...).Step(1e-2, 1)
 		newAdamW(t, c, half...).Step(1e-2, 1)
 		for i := range wide {

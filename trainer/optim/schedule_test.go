@@ -87,6 +87,12 @@ func TestScheduleAtItsCorners(t *testing.T) {
 		{"and is stable for what is left", Schedule{WarmupStableDecay, 1, 4, 12, Args{"num_decay_steps": "4"}}, 7, 1},
 		{"and may fall in a line", Schedule{WarmupStableDecay, 1, 4, 12,
 			Args{"num_decay_steps": "4", "decay_type": "linear"}}, 9, 0.75},
+		{"or by a root", Schedule{WarmupStableDecay, 1, 4, 12,
+			Args{"num_decay_steps": "4", "decay_type": "1-sqrt"}}, 9, 0.5},
+		{"as it may rise", Schedule{WarmupStableDecay, 1, 4, 12,
+			Args{"num_decay_steps": "4", "warmup_type": "1-sqrt"}}, 3, 0.5},
+		{"or in a wave", Schedule{WarmupStableDecay, 1, 3, 12,
+			Args{"num_decay_steps": "4", "warmup_type": "cosine", "min_lr_ratio": "0.5"}}, 1, 0.625},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
