@@ -109,13 +109,30 @@ func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {
 	if got := m.kernels(); !slices.Equal(got, []string{"small", "large", "small"}) {
 		t.Errorf("kernels %q", got)
 	}
-	if a := report.Actions[2]; a.CoveredBy != m[1].Path {
+	if a := report.Actions[2]; a.CoveredBy != m[1].Path || a.Kernel != nil {
 		t.Errorf("%+v is not reported as covered", a)
 	}
 	// The larger one stays, and so does what is planned around it.
 	report = apply(t, "all", m, newRegistry(t))
 	if report.Actions[1].Reason != "in place already" || report.Actions[2].CoveredBy != m[1].Path {
 		t.Errorf("planned anew:\n%s", report)
+	}
+}
+
+// TestASiteIsNotCoveredByAKernelThatWasTakenOff: its own forward is in use again.
+func TestASiteIsNotCoveredByAKernelThatWasTakenOff(t *testing.T) {
+	m := overlapping()
+	report := apply(t, "all", m, newRegistry(t, newKernel("large", core.AddRMSNorm)))
+	if n, err := report.TakeOff("large", "it was wrong"); n != 1 || err != nil {
+		t.Fatalf("taken off %d sites, error %v", n, err)
+	}
+	for _, a := range report.Actions[1:] {
+		if a.CoveredBy != "" || a.Reason != "it was wrong" {
+			t.Errorf("%s is covered by %q, reason %q", a.Site.Path, a.CoveredBy, a.Reason)
+		}
+	}
+	if n := report.Placements()[1].Kernel; n != "" || m.kernels()[1] != "" {
+		t.Errorf("the site has %q, by the report %q", m.kernels()[1], n)
 	}
 }
 

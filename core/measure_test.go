@@ -105,6 +105,34 @@ func TestAutoTakesWhatIsFasterHere(t *testing.T) {
 	}
 }
 
+// slowModel is a model that says how to measure, and always that a kernel is slower.
+type slowModel struct{ fakeModel }
+
+func (slowModel) Measure(*core.Registry, bool) core.Measure {
+	return func(context.Context, core.Site, core.Kernel) (core.Measurement, error) {
+		return core.Measurement{Plain: 1, Kernel: 2}, nil
+	}
+}
+
+// TestAutoMeasuresAsTheOptionSays, and as the model does without it.
+func TestAutoMeasuresAsTheOptionSays(t *testing.T) {
+	m := slowModel{newModel(core.RMSNorm)}
+	m.fakeModel[0].Facts.Dim = 5
+	for want, opts := range map[string][]core.Option{"": nil, "norm": {measured(new([]string))}} {
+		r := newRegistry(t, newKernel("norm", core.RMSNorm))
+		report, err := core.ApplyDefaultKernels(t.Context(), m, r, "auto", opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.kernels()[0]; got != want {
+			t.Errorf("with %d options the kernel is %q, want %q", len(opts), got, want)
+		}
+		if err := report.Restore(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestOnlyWhatAutoChoosesIsMeasured(t *testing.T) {
 	tests := []struct {
 		selection string

@@ -109,6 +109,8 @@ func TestRepeatRefusesWhatCannotBeAsItWas(t *testing.T) {
 			core.ErrNoSite, "the model has layers.2.rope"},
 		"a site in place of another": {newModel(core.RoPE, core.SwiGLU), newRegistry(t, norm),
 			core.ErrNoSite, "layers.0.rope (rope) where the run had layers.0.rms_norm"},
+		"a site of another name": {named(newModel(core.RMSNorm, core.SwiGLU), "layers.0.mlp"), newRegistry(t, norm),
+			core.ErrNoSite, "layers.0.mlp (swiglu) where the run had layers.1.swiglu (swiglu)"},
 		"a site that has to be plain": {plainSite(newModel(core.RMSNorm, core.SwiGLU)),
 			newRegistry(t, norm, newKernel("glu", core.SwiGLU)), core.ErrNotSupported, "adapters"},
 	} {
@@ -119,6 +121,11 @@ func TestRepeatRefusesWhatCannotBeAsItWas(t *testing.T) {
 			}
 		})
 	}
+}
+
+func named(m fakeModel, path string) fakeModel {
+	m[1].Path = path
+	return m
 }
 
 func plainSite(m fakeModel) fakeModel {

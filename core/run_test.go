@@ -15,6 +15,10 @@ func TestIndicesMustPointAtSomething(t *testing.T) {
 	edit := func(name string, at int, to int32) func(*core.Call) {
 		return func(c *core.Call) { c.Input(name).Int32s()[at] = to }
 	}
+	both := func(first, second func(*core.Call)) func(*core.Call) {
+		return func(c *core.Call) { first(c); second(c) }
+	}
+	last := int32(9*validFacts(core.PagedAttention).BlockSize - 1) // of the places in 9 blocks
 	tests := []struct {
 		use  string
 		pass core.Pass
@@ -33,6 +37,23 @@ func TestIndicesMustPointAtSomething(t *testing.T) {
 		{"attention", core.Forward, edit("keys", 4, 1), "keys[2] is [1, 0), not a range of the 5 tokens"},
 		{"linear_cross_entropy", core.Forward, edit("labels", 4, -100), ""},
 		{"linear_cross_entropy", core.Backward, edit("labels", 4, 9), "labels[4] is 9, the vocabulary has 9"},
+		{"reshape_and_cache", core.Forward, edit("slots", 4, last), ""},
+		{"reshape_and_cache", core.Forward, edit("slots", 4, last+1), "slots[4] is 72, the cache has 72 slots"},
+		{"reshape_and_cache", core.Forward, both(edit("slots", 3, -1), edit("slots", 4, -1)), ""},
+		{"reshape_and_cache", core.Forward, edit("slots", 4, 1), "slots[4] is 1, which slots[1] is, too"},
+		{"paged_attention", core.Forward, edit("block_tables", 10, 8), ""},
+		{"paged_attention", core.Forward, edit("block_tables", 10, 9), "block_tables[1,1] is 9, the cache has 9 blocks"},
+		{"paged_attention", core.Forward, both(edit("block_tables", 10, -1), edit("seq_lens", 1, 8)), ""},
+		{"paged_attention", core.Forward, both(edit("block_tables", 10, -1), edit("seq_lens", 1, 9)),
+			"block_tables[1,1] is -1, of a sequence of 9 tokens"},
+		{"paged_attention", core.Forward, edit("seq_lens", 4, last+1), ""},
+		{"paged_attention", core.Forward, edit("seq_lens", 4, last+2),
+			"seq_lens[4] is 73; a table has 9 places for blocks of 8"},
+		{"paged_attention", core.Forward, edit("seq_lens", 0, -1), "seq_lens[0] is -1; a table has 9 places for blocks of 8"},
+		{"paged_attention", core.Forward, both(edit("query_lens", 0, 2), edit("query_lens", 3, 3)), ""},
+		{"paged_attention", core.Forward, both(edit("query_lens", 0, 2), edit("query_lens", 3, 4)),
+			"query_lens[3] is 4, which makes 6 of 5 tokens"},
+		{"paged_attention", core.Forward, edit("query_lens", 0, -1), "query_lens[0] is -1, which makes -1 of 5 tokens"},
 	}
 	for _, tt := range tests {
 		c := newCall(t, uses()[tt.use], tt.pass, 5)
