@@ -260,6 +260,9 @@ func TestWrongKernelIsKeptOut(t *testing.T) {
 	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "dx off by 0.3") {
 		t.Errorf("auto: %+v, %v, want the numbers as the reason", p, err)
 	}
+	if report := apply(t, "all", m, r); !strings.Contains(report.Brief(""), "dx off by 0.3") {
+		t.Errorf("not said without all sites:\n%s", report.Brief(""))
+	}
 	_, err = plan(t, m, r, "norm")
 	wantErrorIs(t, err, core.ErrWrongResult)
 }
