@@ -17,7 +17,7 @@ func TestFactsAreReadAsTheyWereWritten(t *testing.T) {
 		{DType: core.Float32, Pairing: core.Half, RotaryDim: 8, HeadDim: 16, Heads: 4, KVHeads: 2},
 		{DType: core.Float32, Experts: 8, TopK: 2, Routing: core.RoutingAny, Scoring: core.ScoringSigmoid, Bias: true,
 			Groups: 2, TopGroups: 1,
-			Normalize: true, Scale: 2.5, Vocab: 100},
+			Normalize: true, Scale: 2.5, Vocab: 1<<21 + 1},
 	} {
 		text, err := FactsText(want)
 		if err != nil {
@@ -26,6 +26,25 @@ func TestFactsAreReadAsTheyWereWritten(t *testing.T) {
 		if got, err := ReadFacts(string(text)); err != nil || got != want {
 			t.Errorf("%q was read as %+v, %v", text, got, err)
 		}
+	}
+}
+
+// TestFactsThatCannotBeSaidAreNotSupported: those that one side does not know, and texts that are no line.
+func TestFactsThatCannotBeSaidAreNotSupported(t *testing.T) {
+	for _, text := range []string{"dtype=float32\nof_later_times=1\n", "dim=4\n", "dtype=float32\ndim=true\n",
+		"dtype=float32\nbias=perhaps\n"} {
+		if f, err := ReadFacts(text); !errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("%q is read as %+v, %v", text, f, err)
+		}
+	}
+	for _, name := range []string{"gelu\ndim=4", "gelu\x7f"} {
+		text, err := FactsText(core.Facts{DType: core.Float32, Activation: name})
+		if !errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("%q is written as %q, %v", name, text, err)
+		}
+	}
+	if Plain("gelu\xff") {
+		t.Error("what is no UTF-8 is said to be plain")
 	}
 }
 

@@ -16,6 +16,7 @@ func TestEntryRoundTrip(t *testing.T) {
 		core.NewTensor(core.BFloat16, 3, 5),
 		core.NewTensor(core.Int32, 0, 7),
 		core.NewTensor(core.Float64, 1, 2, 3, 1, 2),
+		core.NewTensor(core.NF4, 3, 5),
 	}
 	for _, want := range tensors {
 		e := bytes.Repeat([]byte{0xff}, EntrySize) // what an earlier call has left there
@@ -51,6 +52,46 @@ func TestHeaderRoundTrip(t *testing.T) {
 		}
 		if _, err := ReadHeader(rec[:len(rec)-1]); !errors.Is(err, core.ErrBadCall) {
 			t.Errorf("a cut record: %v", err)
+		}
+	}
+}
+
+// TestRecordsThatCannotBeAreRefused: the other side can write anything, at any time.
+func TestRecordsThatCannotBeAreRefused(t *testing.T) {
+	for name, counts := range map[string][3]uint32{ // inputs, outputs, bytes of the site
+		"inputs":            {MaxTensors + 1, 0, 0},
+		"outputs":           {0, MaxTensors + 1, 0},
+		"tensors":           {MaxTensors, 1, 0},
+		"tensors, that add": {1 << 31, 1 << 31, 0},
+		"inputs, that add":  {1<<32 - 1, 1, 0},
+		"outputs, that add": {1, 1<<32 - 1, 0},
+		"a site":            {0, 0, MaxSite + 1},
+		"a site, that adds": {0, 0, 1<<32 - 1},
+	} {
+		rec := make([]byte, MaxRecord+2*EntrySize)
+		for i, n := range counts {
+			Order.PutUint32(rec[4+4*i:], n)
+		}
+		if h, err := ReadHeader(rec); !errors.Is(err, core.ErrBadCall) {
+			t.Errorf("%s: %d and %d tensors, %d bytes, %v", name, h.Inputs, h.Outputs, len(h.Site), err)
+		}
+	}
+	if _, err := ReadHeader(make([]byte, 15)); !errors.Is(err, core.ErrBadCall) {
+		t.Errorf("a part of a header: %v", err)
+	}
+	for name, edit := range map[string]func(e []byte){
+		"no dtype":                 func(e []byte) { e[4] = 0 },
+		"a dtype of later times":   func(e []byte) { e[4] = 255 },
+		"too many axes":            func(e []byte) { e[5] = MaxRank + 1 },
+		"a negative axis":          func(e []byte) { Order.PutUint64(e[16:], 1<<64-1) },
+		"a large axis beside none": func(e []byte) { Order.PutUint64(e[16:], 0); Order.PutUint64(e[24:], maxBytes+1) },
+		"axes that multiply to 0":  func(e []byte) { Order.PutUint64(e[16:], 1<<32); Order.PutUint64(e[24:], 1<<32) },
+	} {
+		e := make([]byte, EntrySize)
+		PutEntry(e, 1, 0, core.NewTensor(core.Float32, 2, 3))
+		edit(e)
+		if x, err := ReadEntry(e, nil); !errors.Is(err, core.ErrBadCall) {
+			t.Errorf("%s: %+v, %v", name, x, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestRequestsOfTheStreamAreReadAsTheyWereWritten(t *testing.T) {
 	if _, _, _, _, err := ReadAsk(bytes.NewReader(b[:5]), room); err != io.ErrUnexpectedEOF {
 		t.Errorf("half a head is %v", err)
 	}
-	long := Order.AppendUint32(make([]byte, 8), MaxRecord+1)
+	long := PutAsk(nil, 1, 1, make([]byte, MaxRecord+1))
 	if _, _, _, _, err := ReadAsk(bytes.NewReader(long), room); err == nil {
 		t.Error("a body longer than a record is read")
 	}
