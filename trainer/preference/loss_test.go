@@ -52,6 +52,65 @@ func TestSlopesEqualFiniteDifferences(t *testing.T) {
 	}
 }
 
+// answersOf returns answers of four tokens with these log-probabilities, of which the reference's are 1 less.
+func answersOf(roles []data.Role, logProbs ...float64) (all []Answer) {
+	for i, p := range logProbs {
+		all = append(all, Answer{Role: roles[i], Tokens: 4, LogProb: p, Reference: p - 1})
+	}
+	return all
+}
+
+// TestFTXAddsTheMeanLossOfChosenAnswers: over the examples, of which marked answers that are bad are some.
+func TestFTXAddsTheMeanLossOfChosenAnswers(t *testing.T) {
+	for stage, roles := range map[string][]data.Role{
+		DPO: {data.Chosen, data.Rejected, data.Chosen, data.Rejected},
+		KTO: {data.Chosen, data.Mismatched, data.Chosen, data.Mismatched, data.Rejected, data.Mismatched},
+	} {
+		answers := answersOf(roles, []float64{-4, -8, -12, -16, -20, -24}[:len(roles)]...)
+		c := Config{Stage: stage, Beta: 0.1, ChosenWeight: 1, RejectedWeight: 1}
+		var of Total
+		c.Count(&of, answers)
+		without := c.Add(answers, of, &Sums{})
+		c.FTX = 0.5
+		got := c.Add(answers, of, &Sums{}) - without
+		if want := 0.5 * (1 + 3) / float64(len(roles)/2); math.Abs(got-want) > 1e-15 {
+			t.Errorf("%s: the loss grows by %g, want %g", stage, got, want)
+		}
+	}
+}
+
+func TestMetricsOfPairsAndOfMarkedAnswers(t *testing.T) {
+	pair := []data.Role{data.Chosen, data.Rejected}
+	marked := append(answersOf([]data.Role{data.Chosen}, -4), Answer{Role: data.Mismatched, Tokens: 4},
+		Answer{Role: data.Chosen, Tokens: 4, LogProb: -8, Reference: -5}, Answer{Role: data.Mismatched, Tokens: 4},
+		Answer{Role: data.Rejected, Tokens: 4, LogProb: -12, Reference: -8}, Answer{Role: data.Mismatched, Tokens: 4})
+	for _, test := range []struct {
+		stage   string
+		answers []Answer
+		want    Metrics
+	}{
+		{DPO, append(answersOf(pair, -4, -8), Answer{Role: data.Chosen, Tokens: 4, LogProb: -9, Reference: -8},
+			Answer{Role: data.Rejected, Tokens: 4, LogProb: -6, Reference: -6}),
+			Metrics{Chosen: 0, Rejected: 0.25, Margin: -0.25, ChosenLogProb: -6.5, RejectedLogProb: -7}},
+		{SimPO, answersOf(pair, -4, -8),
+			Metrics{Chosen: -0.5, Rejected: -1, Margin: 0.5, Accuracy: 1, ChosenLogProb: -1, RejectedLogProb: -2}},
+		{KTO, marked, Metrics{Chosen: -0.5, Rejected: -2, Margin: 1.5, Accuracy: 2. / 3, ChosenLogProb: -6,
+			RejectedLogProb: -12}},
+		{KTO, marked[:1], Metrics{Chosen: 0.5, Accuracy: 1, ChosenLogProb: -4}}, // no margin, and nothing mismatched
+		{KTO, append(answersOf([]data.Role{data.Mismatched}, -4), marked[0]),
+			Metrics{Chosen: 0.5, Accuracy: 1, ChosenLogProb: -4, KL: 1}},
+	} {
+		c, sums := Config{Stage: test.stage, Beta: 0.5, ChosenWeight: 1, RejectedWeight: 1}, Sums{}
+		c.Add(slices.Clone(test.answers), Total{3, 8}, &sums)
+		if got := *sums.Metrics(); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.stage, got, test.want)
+		}
+	}
+	if m := new(Sums).Metrics(); m != nil || m.Named() != nil {
+		t.Errorf("of nothing: %+v", m)
+	}
+}
+
 func TestAnAnswerThatIsCertainHasALossAndASlope(t *testing.T) {
 	c := Config{Stage: ORPO, Beta: 0.1}
 	answers := []Answer{{Role: data.Chosen, Tokens: 2}, {Role: data.Rejected, Tokens: 2, LogProb: -3000}}
@@ -70,6 +129,10 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 		"Gamma is -1":                       func(c *Config) { c.Gamma = -1 },
 		"only sigmoid and simpo take it":    func(c *Config) { c.Loss, c.Smoothing = IPO, 0.1 },
 		"Smoothing is 0.5":                  func(c *Config) { c.Smoothing = 0.5 },
+		"only sigmoid and simpo take it, n": func(c *Config) { c.Stage, c.Smoothing = KTO, 0.1 },
+		"Smoothing is -0.1":                 func(c *Config) { c.Smoothing = -0.1 },
+		"Beta is +Inf":                      func(c *Config) { c.Beta = math.Inf(1) },
+		"FTX is +Inf":                       func(c *Config) { c.FTX = math.Inf(1) },
 		"orpo compares with no reference":   func(c *Config) { c.Stage, c.RefCache = ORPO, "f" },
 		"stage compares with no reference":  func(c *Config) { c.Stage, c.RefCache = SFT, "f" },
 		"RejectedWeight is NaN":             func(c *Config) { c.Stage, c.RejectedWeight = KTO, math.NaN() },
@@ -79,6 +142,13 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	for stage, c := range map[string]Config{SimPO: {Smoothing: 0.1}, KTO: {Loss: Sigmoid, RefCache: "f"},
+		ORPO: {Loss: ORPO}, DPO: {Loss: IPO, RefCache: "f"}, PT: {}} {
+		c.Stage = stage
+		if err := c.WithDefaults().Validate(); err != nil {
+			t.Errorf("%s: %v", stage, err)
 		}
 	}
 }
