@@ -74,7 +74,7 @@ func (v *variant) build(ctx context.Context, o Options) error {
 
 // warmUp makes a step that is not measured: it touches all memory for the first time.
 func (v *variant) warmUp(ctx context.Context, o Options, b []data.Batch) error {
-	took, err := v.forgotten(ctx, o, b, 0)
+	took, err := v.forgotten(ctx, b, 0)
 	if err == nil && o.Progress != nil {
 		o.Progress(Progress{Kernels: v.kernels, Rounds: o.Steps, Step: took})
 	}
@@ -85,11 +85,11 @@ func (v *variant) warmUp(ctx context.Context, o Options, b []data.Batch) error {
 // the same model, and here another variant, or the ceilings, have had the caches, and threads and
 // processes of the kernels sleep.
 func (v *variant) turn(ctx context.Context, o Options, b []data.Batch, round int) error {
-	if _, err := v.forgotten(ctx, o, b, round); err != nil {
+	if _, err := v.forgotten(ctx, b, round); err != nil {
 		return err
 	}
 	before := v.kernelHealth()
-	r, took, err := v.step(ctx, o, b, round)
+	r, took, err := v.step(ctx, b, round)
 	if err != nil {
 		return err
 	}
@@ -106,15 +106,14 @@ func (v *variant) turn(ctx context.Context, o Options, b []data.Batch, round int
 }
 
 // forgotten makes a step of which no figures are kept.
-func (v *variant) forgotten(ctx context.Context, o Options, b []data.Batch, round int) (time.Duration, error) {
+func (v *variant) forgotten(ctx context.Context, b []data.Batch, round int) (time.Duration, error) {
 	defer v.engine.Program().HoldStats()()
-	_, took, err := v.step(ctx, o, b, round)
+	_, took, err := v.step(ctx, b, round)
 	return took, err
 }
 
 // step makes one step.
-func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int) (trainer.StepResult, time.Duration,
-	error) {
+func (v *variant) step(ctx context.Context, b []data.Batch, round int) (trainer.StepResult, time.Duration, error) {
 	start := clock.Now()
 	r, err := v.engine.Step(ctx, b, learningRate)
 	if err != nil {
