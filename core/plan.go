@@ -35,6 +35,7 @@ func Plain(op Op, reason string) Option {
 
 // Except keeps kernels off the sites for which it is given a reason; "" is none. What such a
 // site could cover then does its own work. A kernel that such a site holds is an error of Plan.Apply.
+// Repeat does not ask it.
 func Except(reason func(Site) string) Option { return func(o *options) { o.except = reason } }
 
 // Action is what a plan does at one site: the kernel chosen, or the reason why none.
