@@ -69,7 +69,7 @@ func TestPartsOfAGradientChangeNoBit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if math.Abs(r.GradNorm-plain.GradNorm) > 1e-12*plain.GradNorm {
+				if !(math.Abs(r.GradNorm-plain.GradNorm) <= 1e-12*plain.GradNorm) {
 					t.Errorf("norm %v, want %v", r.GradNorm, plain.GradNorm)
 				}
 			})
@@ -107,7 +107,7 @@ func TestClippingGoesByTheNormOfTheStepBefore(t *testing.T) {
 		if norm <= 0.5 {
 			t.Fatalf("step %d: a norm of %g is not clipped at all", i, norm)
 		}
-		if math.Abs(r.Loss-plain.Loss) > 1e-5 || math.Abs(r.GradNorm-plain.GradNorm) > 1e-4*plain.GradNorm {
+		if !(math.Abs(r.Loss-plain.Loss) <= 1e-5) || !(math.Abs(r.GradNorm-plain.GradNorm) <= 1e-4*plain.GradNorm) {
 			t.Errorf("step %d: loss %g and norm %g, want %g and %g", i, r.Loss, r.GradNorm, plain.Loss, plain.GradNorm)
 		}
 		norm = r.GradNorm

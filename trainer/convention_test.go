@@ -132,7 +132,7 @@ func TestPaddingRowsChangeNothing(t *testing.T) {
 			losses, norms = append(losses, r.Loss), append(norms, r.GradNorm)
 		}
 	}
-	if math.Abs(losses[0]-losses[1]) > 1e-6 || math.Abs(norms[0]/norms[1]-1) > 1e-6 {
+	if !(math.Abs(losses[0]-losses[1]) <= 1e-6) || !(math.Abs(norms[0]/norms[1]-1) <= 1e-6) {
 		t.Errorf("losses %v, norms of the gradient %v", losses, norms)
 	}
 }

@@ -61,7 +61,7 @@ func TestAccumulatedBatchesEqualOneLargeBatch(t *testing.T) {
 			want = got
 			continue
 		}
-		if math.Abs(got.loss-want.loss) > 1e-6 || math.Abs(got.norm/want.norm-1) > 1e-6 {
+		if !(math.Abs(got.loss-want.loss) <= 1e-6) || !(math.Abs(got.norm/want.norm-1) <= 1e-6) {
 			t.Errorf("%d batches: loss %g and norm %g, one batch: %g and %g", split, got.loss, got.norm, want.loss, want.norm)
 		}
 	}

@@ -189,7 +189,7 @@ func TestGradientsOfSeveralLengthsAreSummed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if a.Targets != b.Targets || a.Tokens >= b.Tokens || math.Abs(a.Loss-b.Loss) > 1e-6 ||
+				if a.Targets != b.Targets || a.Tokens >= b.Tokens || !(math.Abs(a.Loss-b.Loss) <= 1e-6) ||
 					math.Abs(a.GradNorm/b.GradNorm-1) > 1e-5 {
 					t.Errorf("loss %g, norm %g, %d targets, %d tokens; want %g, %g, %d and more than that", a.Loss, a.GradNorm,
 						a.Targets, a.Tokens, b.Loss, b.GradNorm, b.Targets)
@@ -200,7 +200,7 @@ func TestGradientsOfSeveralLengthsAreSummed(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, m, err := want.engine.Evaluate(t.Context(), slices.Values(batches))
-			if err != nil || n != m || math.Abs(a-b) > 1e-6 {
+			if err != nil || n != m || !(math.Abs(a-b) <= 1e-6) {
 				t.Errorf("an evaluation of %g over %d, want %g over %d: %v", a, n, b, m, err)
 			}
 		})

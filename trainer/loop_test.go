@@ -166,7 +166,7 @@ func TestWarmupIsInStepsOrAShareOfThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range tt.want {
-			if math.Abs(got[i]-want) > 1e-12 {
+			if !(math.Abs(got[i]-want) <= 1e-12) {
 				t.Errorf("warm-up %d, ratio %g: learning rates %v of the peak, want %v", tt.warmup, tt.ratio, got, tt.want)
 				break
 			}

@@ -103,7 +103,7 @@ func TestLoRALearnsTheSameWithPlugins(t *testing.T) {
 				}
 			}).steps(8)
 			for i, want := range plain.losses {
-				if got := fused.losses[i]; math.Abs(got-want) > 1e-5 {
+				if got := fused.losses[i]; !(math.Abs(got-want) <= 1e-5) {
 					t.Errorf("step %d: loss %g with kernels, %g without", i+1, got, want)
 				}
 			}

@@ -34,13 +34,13 @@ func lossOf(t *testing.T, p models.Precision, k core.Kernel) float64 {
 // it does in float32.
 func TestMixedPrecisionRoundsWithAndWithoutKernels(t *testing.T) {
 	full, mixed := lossOf(t, models.Float32, nil), lossOf(t, models.BF16, nil)
-	if off := math.Abs(mixed-full) / full; off < 1e-6 || off > 1e-2 {
+	if off := math.Abs(mixed-full) / full; !(off >= 1e-6 && off <= 1e-2) {
 		t.Errorf("losses %.9g in float32 and %.9g in bf16", full, mixed)
 	}
 	if again := lossOf(t, models.BF16, nil); again != mixed {
 		t.Errorf("loss %.17g, the same run before gave %.17g", again, mixed)
 	}
-	if by := lossOf(t, models.BF16, reference.Kernel(core.Linear)); math.Abs(by-mixed) > math.Abs(full-mixed)/4 {
+	if by := lossOf(t, models.BF16, reference.Kernel(core.Linear)); !(math.Abs(by-mixed) <= math.Abs(full-mixed)/4) {
 		t.Errorf("loss %.9g with a kernel, %.9g without, %.9g in float32", by, mixed, full)
 	}
 }

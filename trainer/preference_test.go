@@ -152,7 +152,7 @@ func TestTheReferenceOfATrainedAdapterIsTheModelWithoutIt(t *testing.T) {
 	if own.Chosen != 0 || off.Chosen == 0 || off.ChosenLogProb != own.ChosenLogProb {
 		t.Errorf("with an adapter %+v, of one that was trained %+v", *own, *off)
 	}
-	if d := off.ChosenLogProb - off.Chosen/c.Beta - base.ChosenLogProb; math.Abs(d) > 1e-4 {
+	if d := off.ChosenLogProb - off.Chosen/c.Beta - base.ChosenLogProb; !(math.Abs(d) <= 1e-4) {
 		t.Errorf("the reference differs from the model without the adapter by %g", d)
 	}
 }

@@ -62,7 +62,7 @@ func TestAQuantisedModelIsNearTheOneItWasMadeFrom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := evaluated(t, out); got == want || math.Abs(got-want) > 0.01*want {
+			if got := evaluated(t, out); got == want || !(math.Abs(got-want) <= 0.01*want) {
 				t.Errorf("the loss is %v, of the model %v", got, want)
 			}
 			if len(report.Int8) < 2 || len(report.Float) != 1 || (report.Tokens > 0) != (scheme == trainer.W8A8) {
@@ -303,7 +303,7 @@ func TestTheHeadCanBecomeInt8(t *testing.T) {
 				t.Errorf("%s, %s: %+v", folder, scheme, report)
 			}
 			wantIgnored(t, q.Out, "model.embed_tokens")
-			if got := evaluated(t, q.Out); got == before || math.Abs(got-before) > 0.02*before {
+			if got := evaluated(t, q.Out); got == before || !(math.Abs(got-before) <= 0.02*before) {
 				t.Errorf("%s, %s: the loss is %v, without %v", folder, scheme, got, before)
 			}
 			m, err := models.LoadWith(q.Out, plugintest.Memory(t), models.LoadOptions{Frozen: true})

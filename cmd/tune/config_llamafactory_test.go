@@ -154,7 +154,7 @@ func (w wanted) check(t *testing.T, job *trainer.Job) {
 		if n >= warm {
 			want = w.lr * 0.5 * (1 + math.Cos(math.Pi*float64(n-warm)/float64(steps-warm)))
 		}
-		if got := s.At(n); math.Abs(got-want) > 1e-15 {
+		if got := s.At(n); !(math.Abs(got-want) <= 1e-15) {
 			t.Fatalf("step %d has the rate %g, want %g", n, got, want)
 		}
 	}

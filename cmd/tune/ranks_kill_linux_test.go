@@ -149,7 +149,7 @@ func (k *rankKiller) look() {
 		k.others = k.others[1:]
 		got := k.steps(k.t, n, append(k.args, "--resume="+checkpoint.StepDir(k.out(), last), "--out",
 			filepath.Join(k.dir, fmt.Sprint("other-", n)))...)
-		if d := differ(k.t, got, k.losses[last:]); d > 1e-5 {
+		if d := differ(k.t, got, k.losses[last:]); !(d <= 1e-5) {
 			k.t.Errorf("%d ranks from step %d on: losses differ by %g from those of a run that was not killed", n, last, d)
 		}
 	}

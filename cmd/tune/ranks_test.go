@@ -170,7 +170,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 							continue
 						}
 						args := append(out(), fmt.Sprintf("--shard-optimizer=%v", shard))
-						if d := differ(t, l.steps(t, n, args...), one); d > 1e-5 {
+						if d := differ(t, l.steps(t, n, args...), one); !(d <= 1e-5) {
 							t.Errorf("%s, %d ranks, sharded %v: losses differ by %g from those of one", l.name, n, shard, d)
 						}
 					}
@@ -203,7 +203,7 @@ func TestRanksResumeAsAnyNumber(t *testing.T) {
 		args := append([]string{"--resume=" + filepath.Join(whole, "checkpoint-4"), "--out", out}, tt.more...)
 		got := l.steps(t, tt.ranks, args...)
 		d := differ(t, got, want[4:])
-		if d > 1e-5 || tt.ranks == 2 && d != 0 {
+		if !(d <= 1e-5) || tt.ranks == 2 && d != 0 {
 			t.Errorf("%d ranks %v: losses differ by %g from those of the run that was not interrupted", tt.ranks, tt.more, d)
 		}
 	}
@@ -430,14 +430,14 @@ func TestRanksEvaluateAsOne(t *testing.T) {
 			t.Fatalf("%s: %d evaluations, %d of one rank, want 4", l.name, len(got), len(want))
 		}
 		for i, w := range want {
-			if g := got[i]; g.Step != w.Step || g.Targets != w.Targets || math.Abs(g.Loss-w.Loss) > 1e-5 {
+			if g := got[i]; g.Step != w.Step || g.Targets != w.Targets || !(math.Abs(g.Loss-w.Loss) <= 1e-5) {
 				t.Errorf("%s: after step %d the loss is %g over %d, of one rank %g over %d", l.name, g.Step, g.Loss, g.Targets,
 					w.Loss, w.Targets)
 			}
 			for _, name := range []string{"first/loss", "second/loss", "token_accuracy", "first/token_accuracy",
 				"second/token_accuracy"} {
 				g, is := got[i].Metrics[name]
-				if of, was := w.Metrics[name]; !is || !was || math.Abs(g-of) > 1e-5 {
+				if of, was := w.Metrics[name]; !is || !was || !(math.Abs(g-of) <= 1e-5) {
 					t.Errorf("%s: of %v %s is not that of one rank, %v", l.name, got[i].Metrics, name, w.Metrics)
 				}
 			}

@@ -39,7 +39,7 @@ func TestSharpAttentionIsThatOfFloat64(t *testing.T) {
 					worst = max(worst, math.Abs(float64(got.Out[i].Float32s()[j])-float64(w)))
 					largest = max(largest, math.Abs(float64(w)))
 				}
-				if worst > 0x1p-20*largest {
+				if !(worst <= 0x1p-20*largest) {
 					t.Errorf("head_dim %d: %s is off by %.2g of its largest element, want %.2g at most", headDim, a.Name,
 						worst/largest, 0x1p-20)
 				}

@@ -26,7 +26,7 @@ func TestIntervalIsThatOfTheTables(t *testing.T) {
 			values[i] = float64(tt.n - i)
 		}
 		got := OfMedian(values)
-		if got.Low != tt.low || got.High != tt.high || math.Abs(got.Confidence-tt.confidence) > 1e-12 {
+		if got.Low != tt.low || got.High != tt.high || !(math.Abs(got.Confidence-tt.confidence) <= 1e-12) {
 			t.Errorf("%d values: %+v, want ranks %v to %v with %v", tt.n, *got, tt.low, tt.high, tt.confidence)
 		}
 	}

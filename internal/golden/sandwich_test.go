@@ -29,10 +29,10 @@ func TestASandwichNormIsARMSNormAndAnAddition(t *testing.T) {
 	for i, r := range residual {
 		h[i] += r
 	}
-	if d := Distance(h, want); d > 1e-12 {
+	if d := Distance(h, want); !(d <= 1e-12) {
 		t.Errorf("rms_norm and an addition: h differs by %.3g", d)
 	}
-	if d := Distance(out["dx"], r.Grad("x")); d > 1e-12 {
+	if d := Distance(out["dx"], r.Grad("x")); !(d <= 1e-12) {
 		t.Errorf("rms_norm and an addition: dx differs by %.3g", d)
 	}
 

@@ -26,7 +26,7 @@ func TestSlopeIsTheExponent(t *testing.T) {
 		{"points beside the line", []float64{1, 2, 4}, []float64{1, 4, 4}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := slope(tt.x, tt.y); math.Abs(got-tt.want) > 1e-12 {
+			if got := slope(tt.x, tt.y); !(math.Abs(got-tt.want) <= 1e-12) {
 				t.Errorf("slope %v, want %v", got, tt.want)
 			}
 		})
@@ -47,7 +47,7 @@ func TestFloorAddsTheRoofOfEveryCall(t *testing.T) {
 		KernelCalls: []bench.Call{call(1e6, 3e9, 1e9), call(2e6, 1e9, 0)}, // 4 ms of arithmetic, 2 ms of memory
 		PlainCalls:  []bench.Call{call(5e6, 0, 0)},                        // 5 ms
 		Update:      call(9e6, 0, 1e9)}                                    // 9 ms
-	if got := floor(m, limits); math.Abs(got-10) > 1e-9 {
+	if got := floor(m, limits); !(math.Abs(got-10) <= 1e-9) {
 		t.Errorf("%v ms for each of 2 steps, want 10", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestPredictionsAgreeWhereTheyAreAnchored(t *testing.T) {
 			t.Errorf("%s %v, want %v", tt.name, tt.got, tt.want)
 		}
 	}
-	if m, p := r.time.slopes(); math.Abs(m-2) > 1e-12 || math.Abs(p-1) > 1e-12 {
+	if m, p := r.time.slopes(); !(math.Abs(m-2) <= 1e-12) || !(math.Abs(p-1) <= 1e-12) {
 		t.Errorf("slopes of time %v measured and %v predicted, want 2 and 1", m, p)
 	}
 }
@@ -117,7 +117,7 @@ func TestSlopesLeaveSmallSizesOut(t *testing.T) {
 	for i, y := range []float64{5, 5, 8, 16, 32} {
 		c.add(1<<i, y, 1)
 	}
-	if m, _ := c.slopes(); math.Abs(m-1) > 1e-12 {
+	if m, _ := c.slopes(); !(math.Abs(m-1) <= 1e-12) {
 		t.Errorf("slope %v of the last three, want 1", m)
 	}
 }

@@ -152,7 +152,8 @@ func TestRowsAreJudgedByTheCeilingThatApplies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Row{Work: tt.work, ns: []float64{1e6, 2e6, 9e6}}.judged(limits)
-			if r.MS.Median != 2 || r.Bound != tt.bound || math.Abs(r.CeilingPercent-tt.percent) > 1e-6 || r.rate() != tt.rate {
+			if r.MS.Median != 2 || r.Bound != tt.bound || !(math.Abs(r.CeilingPercent-tt.percent) <= 1e-6) ||
+				r.rate() != tt.rate {
 				t.Errorf("median %g ms, bound by %s, %g%%, %s; want 2 ms, %s, %g%%, %s",
 					r.MS.Median, r.Bound, r.CeilingPercent, r.rate(), tt.bound, tt.percent, tt.rate)
 			}

@@ -82,7 +82,7 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 							if accumulate {
 								want += float64(before[i*n+j])
 							}
-							if got := float64(first[i*n+j]); math.Abs(got-want) > (float64(k)+2000)*0x1p-22 {
+							if got := float64(first[i*n+j]); !(math.Abs(got-want) <= (float64(k)+2000)*0x1p-22) {
 								t.Fatalf("%v accumulate %v: c[%d,%d] = %v, want %v", s, accumulate, i, j, got, want)
 							}
 						}

@@ -91,7 +91,7 @@ func TestMatricesInNF4AreApart(t *testing.T) {
 		for i, v := range w[m*elems:][:elems] {
 			err, size = err+math.Pow(float64(v-got[i]), 2), size+float64(v)*float64(v)
 		}
-		if rel := math.Sqrt(err / size); rel > 0.1 || rel < 0.05 {
+		if rel := math.Sqrt(err / size); !(rel <= 0.1) || rel < 0.05 {
 			t.Errorf("matrix %d: an error of %.3g of its numbers, about 0.09 is usual", m, rel)
 		}
 	}

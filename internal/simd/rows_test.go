@@ -31,7 +31,7 @@ func TestRowsAgreeWithFloat64Sums(t *testing.T) {
 					for c := range k {
 						want += at(x, i, c, false) * at(w, j, c, false)
 					}
-					if got := float64(dots[i*n+j]); math.Abs(got-want) > float64(k+1)*0x1p-22 {
+					if got := float64(dots[i*n+j]); !(math.Abs(got-want) <= float64(k+1)*0x1p-22) {
 						t.Fatalf("%v: product %d, %d is %v, want %v", s, i, j, got, want)
 					}
 				}
@@ -40,7 +40,7 @@ func TestRowsAgreeWithFloat64Sums(t *testing.T) {
 					for j := range n {
 						want += at(p, i, j, false) * at(w, j, c, false)
 					}
-					if got := float64(sums[i*k+c]); math.Abs(got-want) > float64(n+1)*0x1p-21 {
+					if got := float64(sums[i*k+c]); !(math.Abs(got-want) <= float64(n+1)*0x1p-21) {
 						t.Fatalf("%v: sum %d, %d is %v, want %v", s, i, c, got, want)
 					}
 				}

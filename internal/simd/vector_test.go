@@ -277,7 +277,7 @@ func TestDotOfManyStaysExact(t *testing.T) {
 			a[i] = 1.1
 		}
 		want := float64(len(a)) * float64(a[0]) * float64(a[0])
-		if got := float64(Dot(a, a)); math.Abs(got-want) > 1e-5*want {
+		if got := float64(Dot(a, a)); !(math.Abs(got-want) <= 1e-5*want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})

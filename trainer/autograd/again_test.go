@@ -72,7 +72,7 @@ func TestASharedGradientReachesBothInputs(t *testing.T) {
 			for k, v := range []*Value{a, b} {
 				for i, got := range grads[k] {
 					want := difference(t, p, &p.Tensor(v).Float32s()[i])
-					if d := float64(got) - want; d > 1e-2 || d < -1e-2 {
+					if d := float64(got) - want; !(d >= -1e-2 && d <= 1e-2) {
 						t.Errorf("gradient %v at %d, differences give %v", got, i, want)
 					}
 				}

@@ -147,7 +147,7 @@ func TestGradientsEqualFiniteDifferences(t *testing.T) {
 			for i, x := range [][]float32{a.Float32s(), b.Float32s()} {
 				for j := range x {
 					want := difference(t, p, &x[j])
-					if d := got[5*i+j]; math.Abs(float64(d)-want) > 2e-3 {
+					if d := got[5*i+j]; !(math.Abs(float64(d)-want) <= 2e-3) {
 						t.Errorf("gradient %d of parameter %d is %g, finite difference %g", j, i, d, want)
 					}
 				}
@@ -370,7 +370,7 @@ func TestASumOfOneValueWithItself(t *testing.T) {
 	}
 	run(t, p)
 	for i, d := range p.Grad(x).Float32s() {
-		if want := 6 * x.slot.tensor.Float32s()[i]; math.Abs(float64(d-want)) > 1e-6 {
+		if want := 6 * x.slot.tensor.Float32s()[i]; !(math.Abs(float64(d-want)) <= 1e-6) {
 			t.Errorf("gradient %d is %g, want %g", i, d, want)
 		}
 	}

@@ -111,7 +111,7 @@ func TestATiedWeightsGradientIsCompletedWhereItBegan(t *testing.T) {
 	for range 2 { // the second run overwrites what the first left
 		run(t, p)
 		for i, x := range w.slot.tensor.Float32s() {
-			if got, want := p.Grad(w).Float32s()[i], 12*x*x; got-want > 1e-5 || want-got > 1e-5 {
+			if got, want := p.Grad(w).Float32s()[i], 12*x*x; !(got-want <= 1e-5 && want-got <= 1e-5) {
 				t.Fatalf("gradient %d is %g, want %g", i, got, want)
 			}
 		}

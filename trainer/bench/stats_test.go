@@ -31,7 +31,7 @@ func TestSpreadInterpolates(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newSpread(tt.values)
 			for _, d := range []float64{got.Median - tt.want.Median, got.P10 - tt.want.P10, got.P90 - tt.want.P90} {
-				if d > 1e-12 || d < -1e-12 {
+				if !(d >= -1e-12 && d <= 1e-12) {
 					t.Errorf("%v, want %v", got, tt.want)
 				}
 			}

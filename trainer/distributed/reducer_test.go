@@ -234,7 +234,7 @@ func TestBFloat16RoundsBetweenMachinesOnly(t *testing.T) {
 		most := float64(nodes+1) * 0x1p-9 * float64(len(hosts)) * 0.5
 		for i := range want {
 			for k, v := range want[i] {
-				if d := float64(got[0][i][k] - v); d > most || -d > most || nodes == 1 && d != 0 {
+				if d := float64(got[0][i][k] - v); !(d >= -most && d <= most) || nodes == 1 && d != 0 {
 					t.Fatalf("%s: element %d of tensor %d is %g, want %g", name, k, i, got[0][i][k], v)
 				}
 			}

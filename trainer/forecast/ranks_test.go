@@ -57,10 +57,10 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 			}
 			const moments = 0.1*bytes/2 - 8*all // by which the update moves the bytes of 0.1 s
 			got := f.Ranks(tt.n, tt.r, moments)
-			if math.Abs(got.Step-tt.step) > 1e-6 || math.Abs(got.Waits) > got.Step {
+			if !(math.Abs(got.Step-tt.step) <= 1e-6) || !(math.Abs(got.Waits) <= got.Step) {
 				t.Errorf("a step takes %g s, want %g", got.Step, tt.step)
 			}
-			if want := float64(tt.n) * 1000 / tt.step; math.Abs(got.Tokens-want) > 1e-5*want {
+			if want := float64(tt.n) * 1000 / tt.step; !(math.Abs(got.Tokens-want) <= 1e-5*want) {
 				t.Errorf("%g tokens/s, want %g", got.Tokens, want)
 			}
 			memory := int64(2e9)

@@ -78,7 +78,7 @@ func TestSamplingFollowsTheProbabilities(t *testing.T) {
 			for i, got := range often(tt.sampling, tt.logits, tt.before, n) {
 				// Six standard deviations of the mean; what has no chance is never chosen.
 				allowed := 6 * math.Sqrt(tt.want[i]*(1-tt.want[i])/n)
-				if math.Abs(got-tt.want[i]) > allowed {
+				if !(math.Abs(got-tt.want[i]) <= allowed) {
 					t.Errorf("token %d is chosen with %.4f, want %.4f", i, got, tt.want[i])
 				}
 			}

@@ -178,14 +178,15 @@ func TestTheStartIsThatOfPEFT(t *testing.T) {
 	bound := 1 / math.Sqrt(50)
 	var sum, squares float64
 	for _, v := range A {
-		if math.Abs(float64(v)) > bound {
+		if !(math.Abs(float64(v)) <= bound) {
 			t.Fatalf("%v is more than %v", v, bound)
 		}
 		sum, squares = sum+float64(v), squares+float64(v)*float64(v)
 	}
 	// Six standard deviations of the mean of a uniform distribution, and of its square.
 	n := float64(len(A))
-	if math.Abs(sum/n) > 6*bound/math.Sqrt(3*n) || math.Abs(squares/n-bound*bound/3) > 6*bound*bound*math.Sqrt(4.0/45/n) {
+	if !(math.Abs(sum/n) <= 6*bound/math.Sqrt(3*n)) ||
+		!(math.Abs(squares/n-bound*bound/3) <= 6*bound*bound*math.Sqrt(4.0/45/n)) {
 		t.Errorf("mean %v, mean square %v; want 0 and %v", sum/n, squares/n, bound*bound/3)
 	}
 	if slices.Equal(A[:len(A)/2], A[len(A)/2:]) {

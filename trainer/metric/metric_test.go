@@ -29,9 +29,11 @@ func TestRouge(t *testing.T) {
 		{"", "a", 0},
 		{"a b", "c d", 0},
 		{"今天天气很好", "今天很好", 2.0 * 1 * (4.0 / 6) / (1 + 4.0/6)},
+		{"GPT4今天", "今天 GPT4", 2.0 / 3},
+		{"cafe\u0301", "cafe", 0},
 		{"x2 y", "x 2 y", 2.0 * (1.0 / 2) * (1.0 / 3) / (1.0/2 + 1.0/3)},
 	} {
-		if got := Rouge(tt.expected, tt.generated); math.Abs(got-tt.want) > 1e-15 {
+		if got := Rouge(tt.expected, tt.generated); !(math.Abs(got-tt.want) <= 1e-15) {
 			t.Errorf("%q for %q: %g, want %g", tt.generated, tt.expected, got, tt.want)
 		}
 	}
@@ -83,7 +85,7 @@ func TestScores(t *testing.T) {
 	if m := ExactMatch.Mean(exact); m != 0.5 {
 		t.Errorf("exact match %g, want 0.5", m)
 	}
-	if m, want := RougeL.Mean(rouge), (2.0/3+1)/2; math.Abs(m-want) > 1e-15 {
+	if m, want := RougeL.Mean(rouge), (2.0/3+1)/2; !(math.Abs(m-want) <= 1e-15) {
 		t.Errorf("ROUGE-L %g, want %g", m, want)
 	}
 	// Three right of four tokens, in answers of one and of three.

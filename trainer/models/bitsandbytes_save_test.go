@@ -43,7 +43,7 @@ func TestAnAdapterIsMergedBackIntoWhatBitsAndBytesQuantised(t *testing.T) {
 			all += float64(s) * float64(s)
 		}
 		share, said := math.Sqrt(lost/all), m.Rounding.Share()
-		if m.Rounding.Weights != 1 || math.Abs(share-said) > 1e-3*share || share < c.least || share > c.most {
+		if m.Rounding.Weights != 1 || !(math.Abs(share-said) <= 1e-3*share) || share < c.least || share > c.most {
 			t.Errorf("%s: %d weights lost %g, and it is said %g", c.name, m.Rounding.Weights, share, said)
 		}
 		saved, err := m.Saved()
@@ -51,7 +51,7 @@ func TestAnAdapterIsMergedBackIntoWhatBitsAndBytesQuantised(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := loadWith(t, folder(t, saved.Config, saved.Weights), models.LoadOptions{LoRA: lora.Config{Rank: 2}})
-		if got := weightOf(t, again, c.name+".weight"); distance(got, stored) > 2e-7 { // of 8 bits: a scale times 127, and by it
+		if got := weightOf(t, again, c.name+".weight"); !(distance(got, stored) <= 2e-7) { // of 8 bits: a scale times 127, and by it
 			t.Errorf("%s: what was saved differs by %.3g", c.name, distance(got, stored))
 		}
 		for _, p := range again.Params() {
@@ -60,7 +60,7 @@ func TestAnAdapterIsMergedBackIntoWhatBitsAndBytesQuantised(t *testing.T) {
 			}
 		}
 		want, _ := evaluate(t, m)
-		if got, _ := evaluate(t, again); distance(got, want) > 1e-6 {
+		if got, _ := evaluate(t, again); !(distance(got, want) <= 1e-6) {
 			t.Errorf("%s: the logits differ by %.3g", c.name, distance(got, want))
 		}
 	}

@@ -244,7 +244,7 @@ func TestEightBitsOfBitsAndBytesAreRead(t *testing.T) {
 	config := map[string]any{"quant_method": "bitsandbytes", "load_in_8bit": true}
 	dir := bnbFolder(t, m.RawConfig, config, tensors, layer+"weight_format")
 	got := weightOf(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2}}), layer+"weight")
-	if d := distance(got, want); d > 2e-7 {
+	if d := distance(got, want); !(d <= 2e-7) {
 		t.Errorf("the weight differs by %.3g", d)
 	}
 	tensors[layer+"weight_format"] = raw(core.Shape{}, 2)

@@ -28,7 +28,7 @@ func TestDoRABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 			without.BaseInt8, without.BaseNF4 = base.BaseInt8, base.BaseNF4
 			want, _ := evaluate(t, loadWith(t, dir, models.LoadOptions{LoRA: without}))
 			got, _ := evaluate(t, loadWith(t, dir, models.LoadOptions{LoRA: with}))
-			if d := distance(got, want); d > 1e-5 {
+			if d := distance(got, want); !(d <= 1e-5) {
 				t.Errorf("%s, %s: the logits differ by %.3g before training", name, base.Base(), d)
 			}
 		}
@@ -37,7 +37,7 @@ func TestDoRABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 		want, _ := evaluate(t, m)
 		plain, _ := evaluate(t, load(t, dir))
 		on := m.Adapter.Off()
-		if off, _ := evaluate(t, m); distance(off, plain) > 1e-5 {
+		if off, _ := evaluate(t, m); !(distance(off, plain) <= 1e-5) {
 			t.Errorf("%s: switched off, the logits differ from the model's by %.3g", name, distance(off, plain))
 		}
 		on()
@@ -49,7 +49,7 @@ func TestDoRABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 			t.Errorf("%s: the logits differ by %.3g once it was saved", name, distance(got, want))
 		}
 		before := named(t, load(t, dir))
-		if d, loss := merged(t, m, before); d > 1e-5 || loss > 1e-5 {
+		if d, loss := merged(t, m, before); !(d <= 1e-5) || !(loss <= 1e-5) {
 			t.Errorf("%s: merged, the logits differ by %.3g and the loss by %.3g", name, d, loss)
 		}
 	}

@@ -79,7 +79,7 @@ func TestModulesHaveRanksAndAlphasOfTheirOwn(t *testing.T) {
 		}
 		m := with(saved)
 		want, _ := evaluate(t, m)
-		if got, _ := evaluate(t, added(t, dir, saved, tt.scale)); distance(got, want) > 0x1p-19 {
+		if got, _ := evaluate(t, added(t, dir, saved, tt.scale)); !(distance(got, want) <= 0x1p-19) {
 			t.Errorf("%s %s: the logits are not those of the sums, by %.3g", tt.ranks, tt.alphas, distance(got, want))
 		}
 		again := saveAdapter(t, m)
@@ -89,7 +89,7 @@ func TestModulesHaveRanksAndAlphasOfTheirOwn(t *testing.T) {
 		if err := m.Adapter.Read(again); err != nil {
 			t.Error(err)
 		}
-		if d, _ := merged(t, m, named(t, load(t, dir))); d > 0x1p-19 {
+		if d, _ := merged(t, m, named(t, load(t, dir))); !(d <= 0x1p-19) {
 			t.Errorf("%s %s: merged the logits differ, by %.3g", tt.ranks, tt.alphas, d)
 		}
 	}

@@ -32,7 +32,7 @@ func TestPiSSABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 			dir, c := stored(t, name, core.Float32), lora.Config{Rank: 3, Init: lora.PiSSA, RSLoRA: rs}
 			want, _ := evaluate(t, load(t, dir))
 			m := loadWith(t, dir, models.LoadOptions{LoRA: c})
-			if got, _ := evaluate(t, m); distance(got, want) > 1e-5 {
+			if got, _ := evaluate(t, m); !(distance(got, want) <= 1e-5) {
 				t.Errorf("%s: the logits differ by %.3g before training", name, distance(got, want))
 			}
 			stir(m)
@@ -41,13 +41,13 @@ func TestPiSSABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 				t.Fatalf("%s: the trained adapter changes the logits by %.3g alone", name, d)
 			}
 			on := m.Adapter.Off()
-			if off, _ := evaluate(t, m); distance(off, want) > 1e-5 {
+			if off, _ := evaluate(t, m); !(distance(off, want) <= 1e-5) {
 				t.Errorf("%s: switched off, the logits differ from the model's by %.3g", name, distance(off, want))
 			}
 			on()
 			saved := saveAdapter(t, m)
 			plain := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saved}})
-			if got, _ := evaluate(t, plain); distance(got, trained) > 1e-5 {
+			if got, _ := evaluate(t, plain); !(distance(got, trained) <= 1e-5) {
 				t.Errorf("%s: saved, it gives logits that differ by %.3g", name, distance(got, trained))
 			}
 			c.Start = saved
@@ -59,7 +59,7 @@ func TestPiSSABeginsAsTheModelIsSavedAndMerged(t *testing.T) {
 				t.Errorf("%s: the run that goes on has logits that differ by %.3g", name, distance(got, trained))
 			}
 			before := named(t, load(t, dir))
-			if d, loss := merged(t, plain, before); d > 1e-5 || loss > 1e-5 {
+			if d, loss := merged(t, plain, before); !(d <= 1e-5) || !(loss <= 1e-5) {
 				t.Errorf("%s: merged, the logits differ by %.3g and the loss by %.3g", name, d, loss)
 			}
 		}

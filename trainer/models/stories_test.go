@@ -53,7 +53,7 @@ func TestRealModelsContinueStoriesAsRecorded(t *testing.T) {
 func (c story) check(t *testing.T, m *models.Model) {
 	n := len(c.Greedy)
 	logits, loss := c.run(t, m)
-	if math.Abs(loss-c.MeanNLL) > 2e-5 {
+	if !(math.Abs(loss-c.MeanNLL) <= 2e-5) {
 		t.Errorf("mean loss %.7f, recorded %.7f", loss, c.MeanNLL)
 	}
 	vocab := m.Vocab()
@@ -71,7 +71,7 @@ func (c story) check(t *testing.T, m *models.Model) {
 	}
 	after := logits[(len(c.Prompt)-1)*vocab:]
 	for _, want := range c.Top5 {
-		if got := float64(after[int(want[0])]); math.Abs(got-want[1]) > 1e-4 {
+		if got := float64(after[int(want[0])]); !(math.Abs(got-want[1]) <= 1e-4) {
 			t.Errorf("logit of token %g is %.6f, recorded %.6f", want[0], got, want[1])
 		}
 	}

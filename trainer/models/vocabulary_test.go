@@ -71,7 +71,7 @@ func TestNewTokensBeginAsTheMean(t *testing.T) {
 						mean += float64(was[r*8+col]) / float64(c.v.Known)
 					}
 					for r := c.from; r < c.to; r++ {
-						if got := float64(all[r*8+col]); math.Abs(got-mean) > 0x1p-8*math.Abs(mean)+1e-7 {
+						if got := float64(all[r*8+col]); !(math.Abs(got-mean) <= 0x1p-8*math.Abs(mean)+1e-7) {
 							t.Errorf("%s: %s, row %d begins as %g, want %g", name, p.Name, r, got, mean)
 						}
 					}

@@ -143,10 +143,10 @@ func TestDropoutTakesItsShareAndKeepsTheMean(t *testing.T) {
 		}
 		// Six standard deviations.
 		limit := 6 * math.Sqrt(share*(1-share)/n)
-		if got := float64(taken) / n; math.Abs(got-share) > limit {
+		if got := float64(taken) / n; !(math.Abs(got-share) <= limit) {
 			t.Errorf("took %g away, want %g", got, share)
 		}
-		if mean := sum / n; math.Abs(mean-1) > limit/(1-share) {
+		if mean := sum / n; !(math.Abs(mean-1) <= limit/(1-share)) {
 			t.Errorf("the mean of the factors is %g", mean)
 		}
 	}

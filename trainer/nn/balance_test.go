@@ -166,7 +166,7 @@ func TestTheBalanceIsAPartOfTheLoss(t *testing.T) {
 	}
 	const weight = 0.5
 	loss, part, router, balancedExperts := balanceOf(t, weight, 10, false, false)
-	if part <= 0 || math.Abs(loss-plain-part) > 1e-6 {
+	if part <= 0 || !(math.Abs(loss-plain-part) <= 1e-6) {
 		t.Errorf("loss %v with a balance of %v, without %v", loss, part, plain)
 	}
 	equal(t, "gradient of the last experts", balancedExperts, experts)

@@ -111,7 +111,7 @@ func TestInt8IsWithinHalfAStepOfEachRow(t *testing.T) {
 			high = max(high, float32(math.Abs(float64(x))))
 		}
 		for i, x := range row {
-			if d := math.Abs(float64(got[i]) - float64(x)); d > 1.0001*float64(high)/127/2 {
+			if d := math.Abs(float64(got[i]) - float64(x)); !(d <= 1.0001*float64(high)/127/2) {
 				t.Errorf("row %d: %v became %v, the largest is %v", r, x, got[i], high)
 			}
 		}

@@ -63,7 +63,7 @@ func TestTheNoiseIsUniform(t *testing.T) {
 		sum, squares, largest = sum+v, squares+v*v, max(largest, math.Abs(v))
 	}
 	n := float64(len(a))
-	if std := math.Sqrt(squares / n); math.Abs(std/(most/math.Sqrt(3))-1) > 0.02 || math.Abs(sum/n) > most/30 ||
+	if std := math.Sqrt(squares / n); !(math.Abs(std/(most/math.Sqrt(3))-1) <= 0.02) || !(math.Abs(sum/n) <= most/30) ||
 		largest > most || largest < 0.99*most {
 		t.Errorf("mean %g, deviation %g, largest %g; want 0, %g, %g", sum/n, std, largest, most/math.Sqrt(3), most)
 	}

@@ -55,7 +55,7 @@ func TestNormalizedWeightsOfATokenSumToOne(t *testing.T) {
 		weights, _ := topK(c.G, softmaxRows(c.G, param(c, "x", normal(newRand(1), 50*8), 50, 8)), k)
 		v := forward(t, c, normalizeRows(c.G, weights, 0))
 		for r := range 50 {
-			if s := sum64(v[r*k : (r+1)*k]); math.Abs(s-1) > 0x1p-22 {
+			if s := sum64(v[r*k : (r+1)*k]); !(math.Abs(s-1) <= 0x1p-22) {
 				t.Fatalf("K=%d: row %d sums to %v", k, r, s)
 			}
 		}

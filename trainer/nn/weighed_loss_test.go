@@ -76,7 +76,7 @@ func TestAWeighedLossHasItsOwnValueAndGradients(t *testing.T) {
 				w[at] = was - h
 				want := (high - forward()) / (2 * h)
 				w[at] = was
-				if math.Abs(got-want) > 2e-2*max(1, math.Abs(want)) {
+				if !(math.Abs(got-want) <= 2e-2*max(1, math.Abs(want))) {
 					t.Errorf("%s: gradient %g, finite difference %g", param.Name, got, want)
 				}
 			}

@@ -17,7 +17,7 @@ func TestClippingMatchesTorch(t *testing.T) {
 			want, _ := g.floats(t, name+".f64.total_norm")
 			norm := GlobalNorm([][]float32{narrow(a), narrow(b)})
 			// Both sum the same float32 numbers in float64: only the order is free.
-			if rel := math.Abs(norm-want[0]) / want[0]; rel > 1e-14 {
+			if rel := math.Abs(norm-want[0]) / want[0]; !(rel <= 1e-14) {
 				t.Errorf("norm %v, want %v", norm, want[0])
 			}
 			scale := float32(ClipCoefficient(norm, variant.numbers()["max_norm"]))
@@ -28,7 +28,7 @@ func TestClippingMatchesTorch(t *testing.T) {
 				}
 				want, _ := g.floats(t, name+".f64."+grad)
 				// Rounding the coefficient and then the product: half a unit each.
-				if rel := relative(clipped, want); rel > 0x1p-23 {
+				if rel := relative(clipped, want); !(rel <= 0x1p-23) {
 					t.Errorf("gradient %s: relative error %.2g", grad, rel)
 				}
 			}
@@ -90,7 +90,7 @@ func TestGlobalNormShowsWhatIsNotFinite(t *testing.T) {
 
 func TestGlobalNormDoesNotOverflow(t *testing.T) {
 	// The squares are beyond float32.
-	if got := GlobalNorm([][]float32{{3e30, 4e30}}); math.Abs(got/5e30-1) > 1e-6 {
+	if got := GlobalNorm([][]float32{{3e30, 4e30}}); !(math.Abs(got/5e30-1) <= 1e-6) {
 		t.Errorf("got %v, want 5e30", got)
 	}
 }

@@ -128,7 +128,7 @@ func TestEveryOptimizerScalesTheGradient(t *testing.T) {
 		}
 		for i := range a {
 			// Adafactor computes with the scale in another place.
-			if d := distance(a[i].Value, b[i].Value); d > 1e-6 || d > 0 && c.Kind != Adafactor {
+			if d := distance(a[i].Value, b[i].Value); !(d <= 1e-6) || d > 0 && c.Kind != Adafactor {
 				t.Errorf("%s: a gradient scaled by the step gives values that are off by %g", a[i].Name, d)
 			}
 		}
@@ -146,7 +146,7 @@ func TestAdafactorSumsManyRows(t *testing.T) {
 	}
 	ofRows, ofCols := (&factored{p: &p}).sums(rows, cols)
 	for what, of := range map[string][2][]float64{"rows": {ofRows, wantRows}, "columns": {ofCols, wantCols}} {
-		if rel := relative(narrow(of[0]), of[1]); rel > factorRows*0x1p-24 {
+		if rel := relative(narrow(of[0]), of[1]); !(rel <= factorRows*0x1p-24) {
 			t.Errorf("%s: relative error %.2g", what, rel)
 		}
 	}

@@ -25,7 +25,7 @@ func TestRoundingIsRightOnAverage(t *testing.T) {
 			ups++
 		}
 	}
-	if p := float64(ups) / n; math.Abs(p-0.25) > 4*math.Sqrt(0.25*0.75/n) {
+	if p := float64(ups) / n; !(math.Abs(p-0.25) <= 4*math.Sqrt(0.25*0.75/n)) {
 		t.Errorf("%g are rounded up, want 0.25", p)
 	}
 }
@@ -96,7 +96,7 @@ func TestEveryOptimizerTrainsBFloat16(t *testing.T) {
 		for i := range wide {
 			for k, want := range wide[i].Value {
 				got := math.Float32frombits(uint32(half[i].Half[k]) << 16)
-				if d := math.Abs(float64(got - want)); d > math.Abs(float64(want))/128+1e-30 {
+				if d := math.Abs(float64(got - want)); !(d <= math.Abs(float64(want))/128+1e-30) {
 					t.Fatalf("%s[%d] is %g, want %g", wide[i].Name, k, got, want)
 				}
 			}

@@ -99,7 +99,7 @@ func TestScheduleAtItsCorners(t *testing.T) {
 			if err := tt.s.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if got := tt.s.At(tt.step); math.Abs(got-tt.want) > 1e-15 {
+			if got := tt.s.At(tt.step); !(math.Abs(got-tt.want) <= 1e-15) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

@@ -44,7 +44,7 @@ func TestSlopesEqualFiniteDifferences(t *testing.T) {
 			c.Add(answers, of, &Sums{})
 			for i, a := range answers {
 				const h = 1e-5
-				if want := (at(i, h) - at(i, -h)) / (2 * h); math.Abs(a.Slope-want) > 1e-8 {
+				if want := (at(i, h) - at(i, -h)) / (2 * h); !(math.Abs(a.Slope-want) <= 1e-8) {
 					t.Errorf("answer %d: slope %g, finite difference %g", i, a.Slope, want)
 				}
 			}
@@ -73,7 +73,7 @@ func TestFTXAddsTheMeanLossOfChosenAnswers(t *testing.T) {
 		without := c.Add(answers, of, &Sums{})
 		c.FTX = 0.5
 		got := c.Add(answers, of, &Sums{}) - without
-		if want := 0.5 * (1 + 3) / float64(len(roles)/2); math.Abs(got-want) > 1e-15 {
+		if want := 0.5 * (1 + 3) / float64(len(roles)/2); !(math.Abs(got-want) <= 1e-15) {
 			t.Errorf("%s: the loss grows by %g, want %g", stage, got, want)
 		}
 	}

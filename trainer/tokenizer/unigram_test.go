@@ -114,7 +114,7 @@ func checkBest(t *testing.T, m *unigram, text string) {
 			t.Fatalf("%q: %q is given the id %d", text, piece, s.id)
 		}
 	}
-	if want := bruteForce(m, text); math.Abs(sum-want) > 1e-9 {
+	if want := bruteForce(m, text); !(math.Abs(sum-want) <= 1e-9) {
 		t.Errorf("%q: the sum is %v, the largest is %v", text, sum, want)
 	}
 }

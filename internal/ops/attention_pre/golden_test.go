@@ -50,7 +50,7 @@ func TestTheNormIsQuantisedAsRecorded(t *testing.T) {
 		}
 		published := tensor(".f64.normed").Float64s()
 		for i, v := range n {
-			if math.Abs(float64(v)-published[i]) > 0x1p-20*math.Abs(published[i])+0x1p-23 {
+			if !(math.Abs(float64(v)-published[i]) <= 0x1p-20*math.Abs(published[i])+0x1p-23) {
 				t.Fatalf("%s: the norm's element %d is %g, and is to be %g", variant, i, v, published[i])
 			}
 		}

@@ -580,7 +580,7 @@ func TestInterleaving(t *testing.T) {
 					first++
 				}
 			}
-			if share := float64(first) / float64(len(got)); math.Abs(share-0.75) > 0.03 {
+			if share := float64(first) / float64(len(got)); !(math.Abs(share-0.75) <= 0.03) {
 				t.Errorf("%g of %d are of the first", share, len(got))
 			}
 			if all := len(seen) >= 3998; c.how.Mix == MixOver && !all {

@@ -30,7 +30,7 @@ func TestShortFactorsHoldUpToTheOriginalLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(table.Scale-1.1902380714238083) > 1e-15 {
+		if !(math.Abs(table.Scale-1.1902380714238083) <= 1e-15) {
 			t.Errorf("%s: scale %v", kind, table.Scale)
 		}
 		for i, by := range short {
