@@ -1,5 +1,5 @@
 // A kernel in C++ on tune_plugin.c: y = silu(gate) * up, forward alone.
-#include "tune_plugin.h"
+#include "tune_products.h"
 
 #include <cmath>
 
