@@ -52,7 +52,7 @@ func kinds(op core.Op, d core.DType) []core.Facts {
 	return all
 }
 
-// CasesFor returns the standard cases of op with these facts: one token, odd numbers of
+// CasesFor returns the standard cases of op with these facts: no token and one, odd numbers of
 // tokens that leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for
 // several blocks, NaN and infinity, and what is special about the op, such as very large values
 // or experts without token.
@@ -64,6 +64,7 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 		c.Edit = edit
 		cases = append(cases, c)
 	}
+	add("empty", 0, nil)
 	add("one token", 1, nil)
 	for _, tokens := range []int{7, 13, 70} {
 		add("random", tokens, nil)
