@@ -54,13 +54,29 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 
 // add allocates one input; unless aligned, it starts off the alignment of its memory, as shift says.
 func (in *inputs) add(a core.Arg) (core.Tensor, error) {
-	g, err := newGuarded(in.memory, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(len(in.tensors)))
+	g, err := newGuarded(in.memory, a.Name, a.DType, in.bind(a.Shape), in.shift(len(in.tensors)))
 	if err != nil {
 		return core.Tensor{}, fmt.Errorf("input %s: %w", a.Name, err)
 	}
 	in.tensors = append(in.tensors, g)
 	in.byName[a.Name] = append(in.byName[a.Name], g.Tensor)
 	return g.Tensor, nil
+}
+
+// bind returns a shape of the case. Unless aligned, there are fewer sequences than tokens, and more places in a table
+// than blocks: a kernel may take none of these numbers for another.
+func (in *inputs) bind(s core.Shape) core.Shape {
+	bound := s.Bind(in.Tokens, in.Positions)
+	for i, d := range s {
+		switch {
+		case in.aligned:
+		case d == core.DimB:
+			bound[i] -= in.Tokens / 4
+		case d == core.DimM:
+			bound[i] += 3
+		}
+	}
+	return bound
 }
 
 // shift returns by how many elements tensor i starts off the alignment of its memory: each of a case by another
@@ -120,7 +136,7 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 	}
 	var outputs []guarded
 	for i, a := range tensors(c.Sig.Out) {
-		g, err := newGuarded(m, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(i+1))
+		g, err := newGuarded(m, a.Name, a.DType, in.bind(a.Shape), in.shift(i+1))
 		if err != nil {
 			return nil, nil, fmt.Errorf("output %s: %w", a.Name, err)
 		}

@@ -62,6 +62,10 @@ func TestBugsInBlocksAreFound(t *testing.T) {
 					v[0] += 0 * x
 				}
 			})},
+		{"tables with a place for each block", "forward y", core.PagedAttention, attention,
+			where(func(c *core.Call) bool { return c.Input("block_tables").Shape[1] != c.Input("k_cache").Shape[0] })},
+		{"a sequence for each token", "forward y", core.PagedAttention, attention,
+			where(func(c *core.Call) bool { return c.Input("query_lens").Shape[0] != c.Tokens() })},
 		{"a stale slot", "forward k_cache", core.ReshapeAndCache, cache,
 			withIndices("slots", func(_ *core.Call, v []int32) { v[len(v)-1] = -1 })},
 		{"a slot beside the right one", "forward v_cache", core.ReshapeAndCache, cache,

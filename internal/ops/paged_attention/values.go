@@ -42,7 +42,7 @@ func fill(in map[string][]core.Tensor, rng *rand.Rand, f func(b, left int) (n, a
 		n, all := f(b, left)
 		n = min(n, left)
 		left -= n
-		all = min(all, len(row)*cache[1])
+		all = min(all, min(len(row), cache[0])*cache[1])
 		for i, block := range rng.Perm(cache[0])[:(all+cache[1]-1)/cache[1]] {
 			row[i] = int32(block)
 		}
