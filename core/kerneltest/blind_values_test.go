@@ -104,6 +104,33 @@ func saturated(output string) func(runFunc, *core.Call) error {
 	})
 }
 
+// noNaN makes zeros of what is NaN in an output, as where tokens or elements without a gradient are left out.
+func noNaN(output string) func(runFunc, *core.Call) error {
+	return after(output, func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if x != x {
+				v[i] = 0
+			}
+		}
+	})
+}
+
+// hiddenFirst makes an output NaN if it is of keys of which one is infinite, as where the highest score of a block is
+// taken from those of it.
+func hiddenFirst(keys, output string) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, output) {
+			k := make([]float32, c.Input(keys).Elems())
+			c.Input(keys).Load(k, 0)
+			if slices.ContainsFunc(k, func(x float32) bool { return math.IsInf(float64(x), -1) }) {
+				change(c.Output(output), func(v []float32) { v[len(v)-1] = float32(math.NaN()) })
+			}
+		}
+		return err
+	}
+}
+
 // severalGroupsOfThree spoils calls of more than one head of k, each of three heads of q.
 var severalGroupsOfThree = where(func(c *core.Call) bool { return group(c) == 3 && c.Facts.KVHeads > 1 })
 
@@ -202,14 +229,38 @@ var blindValues = []blind{
 				clear(v)
 			}
 		})},
-	{"tokens without a gradient left out", "nan without a gradient", core.Linear,
-		after("dweight", func(_ *core.Call, v []float32) {
-			for i, x := range v {
-				if x != x {
-					v[i] = 0
-				}
+	{"tokens without a gradient left out", "nan without a gradient", core.Linear, noNaN("dweight")},
+	{"tokens without a gradient left out of a norm", "nan without a gradient", core.RMSNorm, noNaN("dweight")},
+	{"tokens without a gradient left out before attention", "nan without a gradient", core.QKV, noNaN("dq_weight")},
+	{"elements without a gradient left out", "nan without a gradient", core.SwiGLU, noNaN("dgate")},
+	{"tokens of zeros left out", "nan and inf in weights", core.QKV, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && c.Pass == core.Forward {
+			zero := make([]bool, c.Tokens())
+			x := make([]float32, c.Input("x").Elems())
+			c.Input("x").Load(x, 0)
+			for t := range zero {
+				zero[t] = !slices.ContainsFunc(x[t*c.Facts.Dim:][:c.Facts.Dim], func(v float32) bool { return v != 0 })
 			}
-		})},
+			change(c.Output("v"), func(v []float32) {
+				for i := range v {
+					if zero[i*len(zero)/len(v)] && !c.Facts.Bias {
+						v[i] = 0
+					}
+				}
+			})
+		}
+		return err
+	}},
+	{"NaN with a sign taken for a number", "nan and inf", core.MoEGate, changed("logits", func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if x != x && math.Signbit(float64(x)) {
+				v[i] = float32(math.Inf(-1))
+			}
+		}
+	})},
+	{"a block of scores of -Inf first", "scores of -Inf first", core.Attention, hiddenFirst("k", "y")},
+	{"a block of scores of -Inf first in a cache", "scores of -Inf first", core.PagedAttention, hiddenFirst("k_cache", "y")},
 	{"groups of three heads, several of them", "random", core.Attention, severalGroupsOfThree},
 	{"groups of three heads in blocks, several of them", "random", core.PagedAttention, severalGroupsOfThree},
 	{"8 experts of 256 in groups", "random", core.MoEGate,

@@ -32,8 +32,12 @@ func Extremes(op core.Op) []Case {
 			if d == core.Float16 {
 				add("past the largest number", 11, opdef.Both(beyond(0, activations...), beyond(1, upstream(op, f)...)))
 			}
-			if len(weights) > 0 {
-				add("nan and inf in weights", 9, opdef.NotFinite(weights...))
+			if len(weights) > 0 { // also where they meet zeros
+				add("nan and inf in weights", 9, opdef.Both(opdef.EachThird(0, activations...), opdef.NotFinite(weights...)))
+			}
+			if from := upstream(op, f); len(activations) > 0 && len(from) > 0 {
+				add("nan without a gradient", 9,
+					opdef.Both(opdef.EachThird(math.NaN(), activations...), opdef.EachThird(0, from...)))
 			}
 			o.Extremes(f, add)
 		}

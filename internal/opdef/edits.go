@@ -112,15 +112,15 @@ func EachThird(to float64, names ...string) Edit {
 	}, names...)
 }
 
-// NotFinite puts a NaN and infinities into single elements of the inputs of those names, each
-// in a row of its own; other rows stay finite.
+// NotFinite puts NaN of both signs, as processors give, and infinities into single elements of the inputs of those
+// names, each in a row of its own; other rows stay finite.
 func NotFinite(names ...string) Edit {
 	return func(in map[string][]core.Tensor) {
 		row := 0
 		for _, name := range names {
 			for _, x := range in[name] {
 				width := x.Elems() / x.Shape[0]
-				for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(math.NaN(), -1)} {
 					at := row%x.Shape[0]*width + (i+row)%width
 					x.Store([]float32{float32(v)}, at)
 					row++

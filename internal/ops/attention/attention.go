@@ -240,6 +240,15 @@ func attentionExtremes(f core.Facts, add opdef.Adder) {
 			return map[bool]float64{true: 500, false: -500}[j == T/2]
 		}))
 	}
+	// They weigh nothing, whole blocks of them before any other; a query that sees no others is NaN.
+	add("scores of -Inf first", 300, opdef.Both(causal,
+		opdef.Each(func(_, _ int, v float64) float64 { return 1 + math.Abs(v) }, "q"),
+		opdef.Each(func(j, _ int, v float64) float64 {
+			if j < 200 {
+				return math.Inf(-1)
+			}
+			return v
+		}, "k")))
 	add("equal scores", 300, opdef.Both(causal, opdef.Scaled("q", 0)))
 	add("values of all scales", opdef.LadderTokens, opdef.Both(
 		ranges(func(t, T int) (int, int) { return t, t + 1 }), opdef.Ladders(d, 2, "v")))

@@ -10,7 +10,6 @@
 package linear
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -59,7 +58,6 @@ var Op = &opdef.Op{Name: core.Linear,
 		if f.Rank > 0 { // as it is when training begins
 			add("an adapter of zeros", 9, opdef.Scaled("lora_b", 0))
 		}
-		add("nan without a gradient", 9, opdef.Both(opdef.EachThird(math.NaN(), "x"), opdef.EachThird(0, "dy")))
 		add("large", 5, opdef.Scaled("x", 1000))
 		add("terms that cancel", 9, opdef.Each(func(_, i int, v float64) float64 { return v + float64(100*(i%2*2-1)) }, "x"))
 	},

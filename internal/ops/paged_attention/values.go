@@ -3,6 +3,7 @@ package pagedattention
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -132,6 +133,19 @@ func axes() []opdef.Axis {
 	}
 }
 
+// hidden gives the first two thirds of the tokens of each sequence scores of -Inf: they weigh nothing, whole blocks of
+// them before any other.
+func hidden(in map[string][]core.Tensor) {
+	opdef.Each(func(_, _ int, v float64) float64 { return 1 + math.Abs(v) }, "q")(in)
+	k, tables, size := in["k_cache"][0], in["block_tables"][0], in["k_cache"][0].Shape[1]
+	row := slices.Repeat([]float32{float32(math.Inf(-1))}, k.Elems()/(k.Shape[0]*size))
+	for b, n := range in["seq_lens"][0].Int32s() {
+		for j := range int(n) * 2 / 3 {
+			k.Store(row, (int(tables.Int32s()[b*tables.Shape[1]+j/size])*size+j%size)*len(row))
+		}
+	}
+}
+
 // extremes adds to the scores by way of the first element of q and k.
 func extremes(f core.Facts, add opdef.Adder) {
 	d, size := f.DType, f.BlockSize
@@ -154,6 +168,7 @@ func extremes(f core.Facts, add opdef.Adder) {
 	add("scores far below zero", 29, scores(func(int) float64 { return -1000 }))
 	add("scores of all sizes", 29, scores(func(s int) float64 { return float64(s*7919%2000) - 1000 }))
 	add("equal scores", 29, opdef.Scaled("q", 0))
+	add("scores of -Inf first", 29, opdef.Both(sequences(func(_, T int) (int, int) { return T, T + 15 }), hidden))
 	add("smallest numbers", 29, opdef.Each(opdef.Tiny(d), "v_cache"))
 	add("blocks of all scales", 12, opdef.Both(sequences(func(_, _ int) (int, int) { return 1, 1 }),
 		opdef.Ladders(d, 2, "v_cache")))
