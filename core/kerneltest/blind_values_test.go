@@ -115,6 +115,17 @@ func noNaN(output string) func(runFunc, *core.Call) error {
 	})
 }
 
+// lost is noNaN of an input.
+func lost(input string) func(runFunc, *core.Call) error {
+	return changed(input, func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if x != x {
+				v[i] = 0
+			}
+		}
+	})
+}
+
 // hiddenFirst makes an output NaN if it is of keys of which one is infinite, as where the highest score of a block is
 // taken from those of it.
 func hiddenFirst(keys, output string) func(runFunc, *core.Call) error {
@@ -252,15 +263,28 @@ var blindValues = []blind{
 		}
 		return err
 	}},
-	{"NaN with a sign taken for a number", "nan and inf", core.MoEGate, changed("logits", func(_ *core.Call, v []float32) {
-		for i, x := range v {
-			if x != x && math.Signbit(float64(x)) {
-				v[i] = float32(math.Inf(-1))
-			}
+	{"smallest numbers are zeros in a weight", "smallest weights", core.Linear, flushed("weight")},
+	{"smallest numbers are zeros before attention", "smallest activations", core.QKV, flushed("x")},
+	{"no NaN in gradients of losses", "nan and inf in gradients", core.LinearCrossEntropy, lost("dlosses")},
+	{"no NaN in a bias", "nan and inf in the rest", core.QKV, lost("k_bias")},
+	{"no NaN in a rotation", "nan and inf in the rest", core.RoPE, lost("cos")},
+	{"offsets of 8 bits", "an offset beyond int8", core.LinearW8A8, func(run runFunc, c *core.Call) error {
+		if c.Facts.Scaling != core.StaticScaling {
+			return run(c)
 		}
-	})},
+		return withIndices("input_offset", func(_ *core.Call, v []int32) { v[0] = int32(int8(v[0])) })(run, c)
+	}},
+	{"NaN with a sign taken for a number", "nan and inf", core.MoEGate,
+		changed("logits", func(_ *core.Call, v []float32) {
+			for i, x := range v {
+				if x != x && math.Signbit(float64(x)) {
+					v[i] = float32(math.Inf(-1))
+				}
+			}
+		})},
 	{"a block of scores of -Inf first", "scores of -Inf first", core.Attention, hiddenFirst("k", "y")},
-	{"a block of scores of -Inf first in a cache", "scores of -Inf first", core.PagedAttention, hiddenFirst("k_cache", "y")},
+	{"a block of scores of -Inf first in a cache", "scores of -Inf first", core.PagedAttention,
+		hiddenFirst("k_cache", "y")},
 	{"groups of three heads, several of them", "random", core.Attention, severalGroupsOfThree},
 	{"groups of three heads in blocks, several of them", "random", core.PagedAttention, severalGroupsOfThree},
 	{"8 experts of 256 in groups", "random", core.MoEGate,
@@ -274,13 +298,7 @@ var blindValues = []blind{
 	{"products that saturate in half precision", "past the largest number", core.Linear, saturated("y")},
 	{"sums that saturate in half precision", "past the largest number", core.AddRMSNorm, saturated("h")},
 	{"gradients that saturate in half precision", "past the largest number", core.LinearCrossEntropy, saturated("dx")},
-	{"no NaN in a weight", "nan and inf in weights", core.Linear, changed("weight", func(_ *core.Call, v []float32) {
-		for i, x := range v {
-			if x != x {
-				v[i] = 0
-			}
-		}
-	})},
+	{"no NaN in a weight", "nan and inf in weights", core.Linear, lost("weight")},
 	{"the map of NF4 taken for whole numbers", "random", core.Linear, func(run runFunc, c *core.Call) error {
 		if c.Facts.WeightDType != core.NF4 {
 			return run(c)

@@ -27,7 +27,7 @@ func Extremes(op core.Op) []Case {
 					}
 				}))
 			}
-			activations, weights := inputsOf(op, f)
+			activations, weights, rest := inputsOf(op, f)
 			o.Everywhere(d, upstream(op, f), add)
 			if d == core.Float16 {
 				add("past the largest number", 11, opdef.Both(beyond(0, activations...), beyond(1, upstream(op, f)...)))
@@ -35,7 +35,17 @@ func Extremes(op core.Op) []Case {
 			if len(weights) > 0 { // also where they meet zeros
 				add("nan and inf in weights", 9, opdef.Both(opdef.EachThird(0, activations...), opdef.NotFinite(weights...)))
 			}
+			if len(rest) > 0 {
+				add("nan and inf in the rest", 29, opdef.NotFinite(rest...))
+			}
+			if len(activations) > 0 {
+				add("smallest activations", 9, opdef.Each(opdef.Tiny(d), activations...))
+			}
+			if len(weights) > 0 {
+				add("smallest weights", 9, opdef.Each(opdef.Tiny(f.WeightDType), weights...))
+			}
 			if from := upstream(op, f); len(activations) > 0 && len(from) > 0 {
+				add("nan and inf in gradients", 9, opdef.NotFinite(from...))
 				add("nan without a gradient", 9,
 					opdef.Both(opdef.EachThird(math.NaN(), activations...), opdef.EachThird(0, from...)))
 			}
@@ -55,8 +65,9 @@ func beyond(from int, names ...string) opdef.Edit {
 	}, names...)
 }
 
-// inputsOf are the activations that the forward pass starts from, and the weights of floating point.
-func inputsOf(op core.Op, f core.Facts) (activations, weights []string) {
+// inputsOf are the activations that the forward pass starts from, the weights of floating point, and what else there
+// is of that, beside caches: biases, scales, adapters, tables. Scales of activations in int8 are never infinite.
+func inputsOf(op core.Op, f core.Facts) (activations, weights, rest []string) {
 	forward, _ := core.NewSignature(op, core.Forward, f)
 	for _, a := range forward.In {
 		switch {
@@ -64,12 +75,14 @@ func inputsOf(op core.Op, f core.Facts) (activations, weights []string) {
 			activations = append(activations, a.Name)
 		case a.DType == f.WeightDType && a.DType != core.Int8 && a.DType != core.NF4 && a.Shape[0] > 0:
 			weights = append(weights, a.Name)
+		case a.DType == core.Float32 && len(a.Shape) < 3 && f.Scaling == "" && op != core.SharedExpertFFN:
+			rest = append(rest, a.Name)
 		}
 	}
 	if op == core.Attention { // a softmax multiplies the rounding of scores by their size
 		activations = nil
 	}
-	return activations, weights
+	return activations, weights, rest
 }
 
 // upstream are the gradients that the backward pass starts from.

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -64,6 +65,17 @@ func sameIndices(got, want core.Tensor) error {
 	for i, w := range want.Int32s() {
 		if g := got.Int32s()[i]; g != w {
 			return fmt.Errorf("%w: %v: %d, want %d", core.ErrWrongResult, index(got.Shape, i), g, w)
+		}
+	}
+	return nil
+}
+
+// sameCopies checks an output in which something is stored, and the rest left as it is.
+func sameCopies(got, want core.Tensor) error {
+	for i, size := 0, want.DType.Size(); i < want.Elems(); i++ {
+		if !bytes.Equal(got.Data[i*size:][:size], want.Data[i*size:][:size]) {
+			return fmt.Errorf("%w: %v: %v, want %v, to the bit", core.ErrWrongResult, index(got.Shape, i),
+				values(got.Slice(i, i+1, 1))[0], values(want.Slice(i, i+1, 1))[0])
 		}
 	}
 	return nil

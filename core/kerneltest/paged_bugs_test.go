@@ -76,6 +76,8 @@ func TestBugsInBlocksAreFound(t *testing.T) {
 					}
 				}
 			})},
+		{"rounds what it stores", "to the bit", core.ReshapeAndCache, cache,
+			after("k_cache", func(_ *core.Call, v []float32) { v[0] *= 1 + 0x1p-23 })},
 		{"clears what is not stored", "forward k_cache", core.ReshapeAndCache, cache,
 			func(run runFunc, c *core.Call) error {
 				clear(c.Output("k_cache").Data)

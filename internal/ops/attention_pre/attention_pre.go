@@ -105,7 +105,33 @@ func variants() (uses []core.Facts) {
 		}
 		uses = append(uses, f)
 	}
+	for i, change := range together {
+		f := facts(7+i, 6, 2, 1, 4)
+		change(&f)
+		uses = append(uses, f)
+	}
 	return uses
+}
+
+// together are changes such that every two facts meet in one of them, or in one of changes.
+var together = []func(*core.Facts){
+	func(f *core.Facts) {
+		f.WeightDType, f.Scaling, f.Bias, f.Residual = core.Int8, core.DynamicScaling, true, false
+		f.Offset, f.Cast, f.Pairing, f.QKNorm, f.NormBias = 1, core.CastAfterWeight, core.Interleaved, true, true
+	},
+	func(f *core.Facts) {
+		f.WeightDType, f.Cast, f.Pairing = core.BFloat16, core.CastAfterWeight, core.Interleaved
+		f.Bias, f.Residual = true, false
+	},
+	func(f *core.Facts) {
+		f.WeightDType, f.Scaling, f.Offset, f.Pairing = core.Int8, core.StaticScaling, 1, core.Interleaved
+		f.Residual, f.NormBias = false, true
+	},
+	func(f *core.Facts) { f.WeightDType, f.Offset, f.Residual = core.BFloat16, 1, false },
+	func(f *core.Facts) { f.WeightDType, f.Scaling, f.Residual = core.Int8, core.DynamicScaling, false },
+	func(f *core.Facts) {
+		f.WeightDType, f.Scaling, f.Cast, f.Residual = core.Int8, core.StaticScaling, core.CastAfterWeight, false
+	},
 }
 
 func shape(name string, change func(*core.Facts)) opdef.Shape {

@@ -86,10 +86,11 @@ func variants() (all []core.Facts) {
 	}
 	int8s := core.Facts{Dim: 37, Intermediate: 70, Activation: "silu", Layout: core.Separate, WeightDType: core.Int8,
 		Frozen: true}
-	packed, halves := int8s, int8s
+	packed, halves, mixed := int8s, int8s, int8s
+	mixed.WeightDType, mixed.Frozen = core.Float32, false
 	packed.Layout, packed.Recompute = core.Packed, true
 	halves.Layout, halves.WeightDType = core.Packed, core.Float16
-	return append(all, int8s, packed, halves)
+	return append(all, int8s, packed, halves, mixed)
 }
 
 // fill keeps g and u near 1.

@@ -34,8 +34,11 @@ var Op = &opdef.Op{Name: core.LinearW8A8,
 	Settle:    settle,
 	NotFinite: opdef.NotFinite("x"),
 	Zeros:     []string{"x"},
-	Cases: func(_ core.Facts, add opdef.Adder) {
+	Cases: func(f core.Facts, add opdef.Adder) {
 		add("large", 5, opdef.Scaled("x", 1000))
+		if f.Scaling == core.StaticScaling {
+			add("an offset beyond int8", 9, func(in map[string][]core.Tensor) { in["input_offset"][0].Int32s()[0] = 160 })
+		}
 		add("numbers at the ends of int8", 9, atTheEnds)
 	},
 	Extremes: func(f core.Facts, add opdef.Adder) {

@@ -35,6 +35,7 @@ var Op = &opdef.Op{Name: core.MoEExperts,
 		add("all to the first expert", 6, routed(func(t, k int) int { return k }))
 		add("all to the last expert", 6, routed(func(t, k int) int { return f.Experts - 1 - k }))
 		add("one expert for every choice", 5, routed(func(t, k int) int { return f.Experts - 1 }))
+		add("one expert twice", 5, routed(func(t, k int) int { return (t + k%2) % f.Experts }))
 		add("experts in turn", 10, routed(func(t, k int) int { return (t + k) % f.Experts }))
 	},
 	Extremes: expertExtremes,
@@ -79,7 +80,11 @@ func expertVariants() (all []core.Facts) {
 				Experts: s[2], TopK: s[3], Routing: routing[(i+j)%2]})
 		}
 	}
-	return all
+	f := core.Facts{Dim: 7, Intermediate: 6, Activation: "silu", Layout: core.PerExpert, Experts: 4, TopK: 3,
+		Routing: core.RoutingAny, WeightDType: core.Float32, Frozen: true}
+	half := f
+	half.WeightDType, half.Routing = core.Float16, core.RoutingSoftmax
+	return append(all, f, half)
 }
 
 // fillExperts makes weights such that sums over them stay near 1.

@@ -80,6 +80,9 @@ func gateVariants() []core.Facts {
 		f.Scoring = core.ScoringSoftmax
 		sigmoid.Scoring, sigmoid.Bias, sigmoid.Scale = core.ScoringSigmoid, true, 2.5
 		other.Scoring, other.Normalize = core.ScoringSigmoid, !f.Normalize
+		if i == 2 {
+			f.Scale, other.Scale = 1.5, 1.5
+		}
 		all = append(all, f, sigmoid, other)
 	}
 	return all

@@ -64,10 +64,12 @@ func normVariants() []core.Facts {
 	}
 	mixed := norm(65, 0, core.CastBeforeWeight)
 	mixed.WeightDType = core.Float32
+	bfloat16, float16, frozen := mixed, mixed, norm(34, 1, core.CastAfterWeight)
+	bfloat16.WeightDType, float16.WeightDType, frozen.Frozen = core.BFloat16, core.Float16, true
 	return []core.Facts{
 		norm(1, 0, core.CastBeforeWeight), norm(7, 1, core.CastBeforeWeight), norm(64, 0, core.CastAfterWeight),
 		norm(129, 1, core.CastAfterWeight), norm(256, 0, core.CastBeforeWeight), mixed,
-		norm(1027, 0, core.CastBeforeWeight),
+		norm(1027, 0, core.CastBeforeWeight), bfloat16, float16, frozen,
 	}
 }
 
