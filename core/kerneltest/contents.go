@@ -102,24 +102,30 @@ func firstWeight(op core.Op, f core.Facts) string {
 
 // contents finds a kernel that keeps too long what it made of an input: one that knows it by its
 // place, or looks for it where it was, or takes no number for one, or what it made of several by the
-// number of one, as of a weight that an adapter is added to.
+// number of one, as of a weight that an adapter is added to, or in a form that it has for one token only, or for many.
 func (t *trial) contents(ctx context.Context) error {
 	c := t.of
 	other, middle, same, weight := c, c, c, firstWeight(c.Op, c.Facts)
 	other.Seed, middle.Edit, same.Seed = c.Seed+1, negateMiddle, c.Seed+2
-	var data [4]prepared
+	var data [5]prepared
 	same.Edit = func(in map[string][]core.Tensor) {
 		for i, x := range in[weight] {
 			copy(x.Data, data[0].in.byName[weight][i].Data)
 		}
 	}
-	for i, c := range []Case{c, other, middle, same} {
+	token := same
+	token.Tokens = 1
+	for i, c := range []Case{c, other, middle, same, token} {
 		if data[i] = prepare(ctx, c, passes(t.kernel)); data[i].err != nil {
 			return data[i].err
 		}
 	}
-	one, two, mid, around := data[0], data[1], data[2], data[3]
+	one, two, mid, around, single := data[0], data[1], data[2], data[3], data[4]
 	room, err := one.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	seat, err := single.place(t.kernel, t.memory)
 	if err != nil {
 		return err
 	}
@@ -153,6 +159,10 @@ func (t *trial) contents(ctx context.Context) error {
 	if weight != "" {
 		run("with other data and numbers for all but "+weight, room, around, n.of(weight), nil)
 		run("with the data and the numbers of the first call after that", room, one, n, first)
+		run("with one token and "+weight+" of the first call", seat, single, n.of(weight), nil)
+		begun := numbers{}
+		run("with one token and other numbers", seat, single, begun, nil)
+		run("with more tokens and "+weight+" of the call with one", room, around, begun.of(weight), nil)
 	}
 	run("with other data at the same place, and other numbers", room, two, numbers{}, nil)
 	run("with a number changed in the middle of each input, and other numbers", room, mid, numbers{}, nil)

@@ -40,6 +40,27 @@ func cloned(w core.Tensor) core.Tensor {
 
 func itself(w core.Tensor) core.Tensor { return w }
 
+// keptFor keeps a weight in a form that it has for one token or for many, and spoils calls of the other kind that take
+// it, if it was kept for the wrong ones.
+func keptFor(wrong func(single bool) bool) func() func(runFunc, *core.Call) error {
+	return func() func(runFunc, *core.Call) error {
+		kept := map[uint64]bool{}
+		return func(run runFunc, c *core.Call) error {
+			n, single := c.Input("weight").Content, c.Tokens() == 1
+			if n == 0 {
+				return run(c)
+			}
+			if _, ok := kept[n]; !ok {
+				kept[n] = single
+			}
+			if kept[n] != single && wrong(kept[n]) {
+				return spoil(run, c)
+			}
+			return run(c)
+		}
+	}
+}
+
 // contentBugs are those of kernels that keep what they made of a weight for too long.
 var contentBugs = map[string]struct {
 	bug     func() func(runFunc, *core.Call) error
@@ -67,6 +88,10 @@ var contentBugs = map[string]struct {
 	"the place of a weight kept instead of the weight": {keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) {
 		return w.Content, w.Content != 0
 	}, itself), "with the data and the numbers of the first call elsewhere: ", false},
+	"a weight kept for many tokens, taken for one": {keptFor(func(single bool) bool { return !single }),
+		"with one token and weight of the first call: ", false},
+	"a weight kept for one token, taken for many": {keptFor(func(single bool) bool { return single }),
+		"with more tokens and weight of the call with one: ", false},
 	"an adapter known by the number of its weight": {func() func(runFunc, *core.Call) error {
 		kept := map[uint64]core.Tensor{}
 		return func(run runFunc, c *core.Call) error {
