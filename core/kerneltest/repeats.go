@@ -112,7 +112,8 @@ func (t *trial) repeated(ctx context.Context) error {
 // rows that are cut into as many parts: a run on another machine would differ. Of a kernel that
 // says so, each number has to be right by itself. In the other process the first call is one of the
 // backward pass: so it is where the losses come from backward alone, and in a process that
-// was started again in the middle of a step.
+// was started again in the middle of a step. With one thread, sums of parts that others wait for are often added up in
+// place, so calls that add to their outputs are made there, too.
 func (t *trial) oneThread(ctx context.Context) error {
 	if t.options.Single == nil {
 		return errNoSingle
@@ -137,6 +138,11 @@ func (t *trial) oneThread(ctx context.Context) error {
 		if before = now; t.Status == Failed {
 			break
 		}
+	}
+	if t.Status == OK && len(t.kernel.Info().Adds) > 0 {
+		c := t.of
+		c.Tokens = kindTokens
+		prepare(ctx, c, passes(t.kernel)).run(ctx, t.options.Single, nil, t.Result)
 	}
 	t.prefix("the same call with one thread and with more: ")
 	if byThreads && t.Status == OK {

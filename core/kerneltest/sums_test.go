@@ -3,6 +3,8 @@ package kerneltest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -114,4 +116,22 @@ func (k anyFlag) Backward(ctx context.Context, c *core.Call) error {
 		}
 	}
 	return k.summing.Backward(ctx, &other)
+}
+
+// TestSumsOfOneThreadAreTried: a kernel adds rightly with its threads, and in its second process, with one, does not.
+func TestSumsOfOneThreadAreTried(t *testing.T) {
+	k := summing{reference.Kernel(core.Linear), addOrCopy}
+	single := summing{reference.Kernel(core.Linear), func(add bool, dst, x []float32) {
+		if addOrCopy(add, dst, x); add {
+			dst[0] = math.Nextafter32(dst[0], 100)
+		}
+	}}
+	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Quick: true, Calls: 1, Repeats: 1, Single: single,
+		Facts: []core.Facts{{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Out: 5, Bias: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := of(r, "one thread or more"); len(c) != 1 || !strings.Contains(fmt.Sprint(c[0].Err()), "in a call that adds") {
+		t.Errorf("%v", c)
+	}
 }
