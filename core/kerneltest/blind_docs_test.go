@@ -5,6 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
 )
 
 // TestDocsListEveryPlantedBug: the table of docs/verify.md names each bug, and the kind of
@@ -33,5 +36,22 @@ func TestDocsListEveryPlantedBug(t *testing.T) {
 	}
 	if n := strings.Count(table, "\n|") - 1; n != len(all) {
 		t.Errorf("docs/verify.md has %d bugs, the tests have %d", n, len(all))
+	}
+}
+
+// TestDocsNameEveryActivation: the section of each op in docs/ops.md.
+func TestDocsNameEveryActivation(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ops.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range core.Ops() {
+		_, section, _ := strings.Cut(string(page), "\n## "+string(op)+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, c := range kerneltest.Cases(op) {
+			if !strings.Contains(section, c.Facts.Activation) {
+				t.Fatalf("%s: docs/ops.md does not say what activation %s is", op, c.Facts.Activation)
+			}
+		}
 	}
 }
