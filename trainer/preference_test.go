@@ -1,7 +1,10 @@
 package trainer_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -189,6 +192,92 @@ func TestTheReferenceIsKeptInAFile(t *testing.T) {
 		if _, err := with("fourth").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "preference.Config.RefCache") {
 			t.Errorf("%s: error %v", damage, err)
 		}
+	}
+}
+
+// watchedRows tells of each row that is read.
+type watchedRows struct {
+	data.Rows
+	read func()
+}
+
+func (w watchedRows) Row(i int) (data.Row, error) {
+	w.read()
+	return w.Rows.Row(i)
+}
+
+// TestAnInterruptKeepsWhatTheReferenceGave: it comes after all rows to train on, in the middle of those held out, and
+// the next run goes on from there.
+func TestAnInterruptKeepsWhatTheReferenceGave(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ref.json")
+	reads, last := 0, 0
+	with := func(cache string, read func()) *trainer.Job {
+		j := job(t)
+		preferring(t, j, preference.Config{Stage: preference.DPO, RefCache: cache})
+		j.Eval = watchedRows{j.Eval, read}
+		return j
+	}
+	whole := with(path+".whole", func() { reads++ })
+	whole.Hooks.OnStart = func(trainer.Start) { last = reads }
+	run1(t, whole)
+	ctx, cancel := context.WithCancel(t.Context())
+	reads = 0
+	cut := with(path, func() {
+		if reads++; reads == last {
+			cancel()
+		}
+	})
+	var told error
+	cut.Hooks.OnWarning = func(err error) { told = err }
+	if _, err := cut.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	if told == nil || !strings.Contains(told.Error(), path+".partial") {
+		t.Errorf("it is said that %v", told)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what lacks answers has the name of what has all: %v", err)
+	}
+	answers := func(path string) (file map[string]any, answers map[string]any) {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file, file["log_probs"].(map[string]any)
+	}
+	_, all := answers(path + ".whole")
+	file, some := answers(path + ".partial")
+	if len(some) == 0 || len(some) >= len(all) {
+		t.Fatalf("%d answers of %d are kept", len(some), len(all))
+	}
+	for key := range some {
+		some[key] = -1.0 // not what the model gives
+	}
+	text, err := json.Marshal(file)
+	if err == nil {
+		err = os.WriteFile(path+".partial", text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run1(t, with(path, func() {}))
+	_, got := answers(path)
+	kept := 0
+	for key, want := range all {
+		if _, was := some[key]; was && got[key] == -1.0 { // not one that is in a batch with others that were lacking
+			kept++
+		} else if got[key] != want {
+			t.Errorf("answer %s has %v, want %v", key, got[key], want)
+		}
+	}
+	if kept == 0 {
+		t.Error("what was begun means nothing")
+	}
+	if _, err := os.Stat(path + ".partial"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was begun is still there: %v", err)
 	}
 }
 

@@ -145,12 +145,19 @@ func (r *Reference) load(path string) error {
 	return nil
 }
 
+// begun is what the name of a cache ends in that lacks answers, as the pass over them was interrupted. One under its
+// own name is taken to have all; see Config.refers.
+const begun = ".partial"
+
 func (r *Reference) save(path string) error {
 	text, err := r.marshal()
-	if err != nil {
-		return err
+	if err == nil {
+		err = checkpoint.WriteFileAtomic(path, text, 0o644)
 	}
-	return checkpoint.WriteFileAtomic(path, text, 0o644)
+	if err != nil {
+		return fmt.Errorf("preference.Config.RefCache: %w", err)
+	}
+	return nil
 }
 
 // refer gives the engine the reference's log-probabilities of all rows of the job: from files, or computed.
@@ -170,7 +177,7 @@ func (r *session) refer(ctx context.Context) error {
 		}
 	}
 	if cache != "" {
-		if err := e.load(cache); err != nil {
+		if err := errors.Join(e.load(cache), e.load(cache+begun)); err != nil {
 			return fmt.Errorf("preference.Config.RefCache: %w", err)
 		}
 	}
@@ -205,11 +212,23 @@ func (r *session) compute(ctx context.Context) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("the reference's log-probabilities: %w", err)
+		err = fmt.Errorf("the reference's log-probabilities: %w", err)
+		if cache == "" || ctx.Err() == nil || len(e.logProbs) == len(e.given) {
+			return err
+		}
+		if failed := e.save(cache + begun); failed != nil {
+			return errors.Join(err, failed)
+		}
+		call(j.Hooks.OnWarning, fmt.Errorf("what the reference gave so far is in %s, from which the next run goes on",
+			cache+begun))
+		return err
 	}
 	r.referred = computed > 0
 	if cache != "" && r.referred {
 		if err := e.save(cache); err != nil {
+			return err
+		}
+		if err := os.Remove(cache + begun); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("preference.Config.RefCache: %w", err)
 		}
 	}
