@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,16 +17,7 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	limit := func(to uint64) {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: to, Max: old.Max}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { limit(old.Cur) })
+	limit, old := limiter(t)
 	full := func() { // but for the beginning of a line
 		info, err := w.file.Stat()
 		if err != nil {
@@ -40,7 +33,7 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 			full()
 		}
 		if n == 5 {
-			limit(old.Cur)
+			limit(old)
 		}
 		if err := w.Record(step(n+1, float64(n))); (err != nil) != (n >= 2 && n < 5) {
 			t.Fatalf("step %d: %v", n+1, err)
@@ -50,7 +43,7 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 	if err := w.Record(step(10, 9)); err == nil {
 		t.Fatal("the file is larger than it may be")
 	}
-	limit(old.Cur)
+	limit(old)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +55,67 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 		if s.Step != i+1 || s.Loss != float64(i) {
 			t.Errorf("step %d is %+v", i+1, s)
 		}
+	}
+}
+
+// limiter returns what limits the size of files, and the limit that there is.
+func limiter(t *testing.T) (limit func(to uint64), now uint64) {
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	limit = func(to uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: to, Max: old.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { limit(old.Cur) })
+	return limit, old.Cur
+}
+
+// TestADiskThatStaysFullTakesNoMoreMemory: from some step on nothing waits for room but how long operations took, and
+// the journal says which is the first that it lacks.
+func TestADiskThatStaysFullTakesNoMoreMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), File)
+	w, err := Open(path)
+	if err == nil {
+		err = w.Record(start(0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, old := limiter(t)
+	limit(1)
+	lacking := 0
+	for n := 1; n < 100_000 && (lacking == 0 || n < lacking+100); n++ {
+		for _, e := range []Event{step(n, 1), &Eval{Step: n}, &Kernels{Step: n}} {
+			if err := w.Record(e); err == nil {
+				t.Fatal("the file is larger than it may be")
+			}
+		}
+		if lacking == 0 && len(w.unwritten) > mostUnwritten {
+			lacking = n + 1
+		}
+	}
+	if lacking == 0 || len(w.unwritten) > mostUnwritten+100<<10 {
+		t.Fatalf("%d bytes are waiting, %d at most", len(w.unwritten), mostUnwritten)
+	}
+	limit(old)
+	for n := range 3 {
+		if err := w.Record(step(lacking+100+n, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, path)
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, fmt.Sprintf("lacks step %d ", lacking)) {
+		t.Errorf("warnings %+v", r.Warnings)
+	}
+	// The first with which there is room finds as much waiting as before.
+	if want := lacking - 1 + 2; len(r.Steps) != want || r.Steps[want-1].Step != lacking+102 {
+		t.Errorf("%d steps to %d, want %d to %d", len(r.Steps), r.Steps[len(r.Steps)-1].Step, want, lacking+102)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type Writer struct {
 	file      *os.File
 	unwritten []byte // what the file could not take yet, and room for the next line
+	gap       bool   // there is too much of it for more
 }
 
 var _ Sink = (*Writer)(nil)
@@ -57,10 +58,16 @@ func dropTorn(f *os.File) error {
 	return f.Truncate(0)
 }
 
+// mostUnwritten is how many bytes wait for a disk that is full, those of some thirty thousand steps.
+const mostUnwritten = 8 << 20
+
 // Record appends an event. What cannot be written, as on a full disk, is an error, and is written with the next event
-// or by Close.
+// or by Close. If much is waiting, a warning stands for the steps and all else that come before there is room.
 func (w *Writer) Record(e Event) error {
-	lines, err := appendLine(w.unwritten, e)
+	lines, err := w.unwritten, error(nil)
+	if e = w.bounded(e); e != nil {
+		lines, err = appendLine(lines, e)
+	}
 	if err == nil {
 		w.unwritten = lines
 		err = w.write()
@@ -69,6 +76,26 @@ func (w *Writer) Record(e Event) error {
 		return fmt.Errorf("journal: write %s: %w", w.file.Name(), err)
 	}
 	return nil
+}
+
+// bounded returns what is to be kept of an event: itself, the warning that begins a gap, or nothing within one. How
+// long operations took, and the end, are always kept: of the former there are few.
+func (w *Writer) bounded(e Event) Event {
+	switch e.(type) {
+	case *Start, *Kernels, *End:
+		return e
+	}
+	step, isStep := e.(*Step)
+	begun := w.gap
+	w.gap = len(w.unwritten) > mostUnwritten && (begun || isStep)
+	switch {
+	case !w.gap:
+		return e
+	case begun:
+		return nil
+	}
+	return &Warning{Time: step.Time, Step: step.Step - 1, Text: fmt.Sprintf("the journal lacks step %d and what came "+
+		"after it, until the disk had room", step.Step)}
 }
 
 func (w *Writer) write() error {
