@@ -42,6 +42,10 @@ func TestTicksAreRoundAndHoldTheCurve(t *testing.T) {
 		{-3, 5, false, "-4 -2 0 2 4 6"},
 		{1e20, 9e20, false, "0 2e20 4e20 6e20 8e20 1e21"},
 		{12300, 45600, true, "0 20000 40000 60000"},
+		{1.5109, 1.5111, false, "1.51 1.511 1.512"},
+		{1.50012, 1.50187, false, "1.5 1.501 1.502"},
+		{-1.50187, -1.50012, false, "-1.502 -1.501 -1.5"},
+		{1999.2, 2000.4, false, "1999 2000 2001"},
 	} {
 		t.Run(fmt.Sprintf("%g to %g", tt.low, tt.high), func(t *testing.T) {
 			p := chart.NewPlot(chart.Axes{Zero: tt.zero}, line(2, func(i int) float64 { return []float64{tt.low, tt.high}[i] }))

@@ -150,14 +150,16 @@ func thin(y []float64) []int {
 	return append(picked, n-1)
 }
 
-// ticks returns round values with a range around low and high that begins and ends with one.
+// ticks returns round values with a range around low and high that begins and ends with one. They are as far apart as
+// Number tells them apart.
 func ticks(low, high float64) (at []float64, from, to float64) {
 	if low == high {
 		pad := max(math.Abs(low)/10, 1e-9)
 		low, high = low-pad, high+pad
 	}
 	const wanted = 4
-	step := round125((high - low) / wanted)
+	least := math.Pow(10, math.Floor(math.Log10(max(-low, high)))-3)
+	step := max(round125((high-low)/wanted), least)
 	first, last := math.Floor(low/step+1e-9), math.Ceil(high/step-1e-9)
 	for k := first; k <= last; k++ {
 		at = append(at, k*step)
