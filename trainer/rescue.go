@@ -107,7 +107,7 @@ func (o *output) elsewhere(model models.Saved, files []File) (string, error) {
 func roomFor(model models.Saved, path string) error {
 	var need uint64 = 1 << 20 // for the small files
 	for _, w := range model.Weights {
-		need += uint64(len(w.Tensor.Data))
+		need += uint64(w.Bytes())
 	}
 	if free, known := checkpoint.Free(path); known && free < need {
 		return fmt.Errorf("trainer: the disk of %s has %s free, and the model takes %s", path, amount.Bytes(free), amount.Bytes(need))

@@ -21,7 +21,50 @@ import (
 type Named struct {
 	Name     string
 	Tensor   core.Tensor
-	Unsigned bool // the tensor's int8 are bytes that stand for something else (U8); see File.Bytes
+	As       core.DType // of a float32 tensor in the file, where that is another: it is narrowed while it is written
+	Unsigned bool       // the tensor's int8 are bytes that stand for something else (U8); see File.Bytes
+}
+
+// DType returns that of the tensor in the file.
+func (n Named) DType() core.DType { return cmp.Or(n.As, n.Tensor.DType) }
+
+// Bytes returns what the tensor takes in the file.
+func (n Named) Bytes() int {
+	if n.As == core.InvalidDType {
+		return len(n.Tensor.Data)
+	}
+	return n.Tensor.Elems() * n.As.Size()
+}
+
+// Overflows reports whether As cannot hold one of the elements, which are finite.
+func (n Named) Overflows() bool {
+	return n.parts(func(part core.Tensor) error {
+		if _, infinite := NonFinite(part); infinite {
+			return errOverflow
+		}
+		return nil
+	}) != nil
+}
+
+var errOverflow = errors.New("overflow")
+
+// parts calls f with what is written, part by part: of a tensor that is narrowed there is never a copy as a whole.
+func (n Named) parts(f func(part core.Tensor) error) error {
+	if n.As == core.InvalidDType {
+		return f(n.Tensor)
+	}
+	all := n.Tensor.Float32s()
+	part := core.NewTensor(n.As, min(len(all), 1<<14)) // little, as each call leaves it to the garbage
+	for len(all) > 0 {
+		count := min(len(all), part.Elems())
+		part.Shape[0], part.Data = count, part.Data[:count*n.As.Size()]
+		part.Store(all[:count], 0)
+		if err := f(part); err != nil {
+			return err
+		}
+		all = all[count:]
+	}
+	return nil
 }
 
 // Write writes a safetensors file, atomically: whatever goes wrong before the new
@@ -42,7 +85,7 @@ func write(path string, tensors []Named, metadata map[string]string) (sum [sha25
 		return sum, errBigEndian
 	}
 	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b Named) int {
-		return cmp.Or(cmp.Compare(b.Tensor.DType.Size(), a.Tensor.DType.Size()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.DType().Size(), a.DType().Size()), cmp.Compare(a.Name, b.Name))
 	})
 	if err := checkNamed(tensors); err != nil {
 		return sum, err
@@ -72,7 +115,11 @@ func writeTo(w io.Writer, head []byte, tensors []Named) error {
 		return err
 	}
 	for _, t := range tensors {
-		if _, err := w.Write(t.Tensor.Data); err != nil {
+		err := t.parts(func(part core.Tensor) error {
+			_, err := w.Write(part.Data)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 	}
@@ -90,7 +137,7 @@ func checkNamed(tensors []Named) error {
 			return fmt.Errorf("two tensors are called %q", t.Name)
 		}
 		seen[t.Name] = true
-		_, err := byteSize(t.Tensor.DType.Size(), t.Tensor.Shape)
+		_, err := byteSize(t.DType().Size(), t.Tensor.Shape)
 		if err := cmp.Or(err, t.Tensor.Valid()); err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
@@ -112,11 +159,11 @@ func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
 	head := append([]byte(`{"`+metadataKey+`":`), marshal(meta)...)
 	begin := 0
 	for _, t := range tensors {
-		dtype := names[t.Tensor.DType]
+		dtype := names[t.DType()]
 		if t.Unsigned {
 			dtype = byteName
 		}
-		end := begin + len(t.Tensor.Data)
+		end := begin + t.Bytes()
 		head = append(append(append(head, ','), marshal(t.Name)...), ':')
 		head = append(head, marshal(struct {
 			DType   string `json:"dtype"`

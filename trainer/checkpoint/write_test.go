@@ -69,6 +69,44 @@ func TestWriteThenOpenIsBitExact(t *testing.T) {
 	}
 }
 
+// TestATensorThatIsNarrowedIsWrittenAsItsCopyWouldBe, longer than what is narrowed at a time.
+func TestATensorThatIsNarrowedIsWrittenAsItsCopyWouldBe(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	wide := core.NewTensor(core.Float32, 3, 1<<16+7)
+	for i := range wide.Elems() {
+		wide.Float32s()[i] = float32(rng.NormFloat64())
+	}
+	dir := t.TempDir()
+	file := func(name string, n Named) []byte {
+		path := filepath.Join(dir, name)
+		err := Write(path, []Named{{Name: "b", Tensor: wide}, n}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, as := range []core.DType{core.BFloat16, core.Float16} {
+		narrow := core.NewTensor(as, wide.Shape...)
+		narrow.Store(wide.Float32s(), 0)
+		n := Named{Name: "a", Tensor: wide, As: as}
+		if !bytes.Equal(file("narrowed", n), file("copied", Named{Name: "a", Tensor: narrow})) {
+			t.Errorf("%s: the files differ", as)
+		}
+		if n.DType() != as || n.Bytes() != len(narrow.Data) || n.Overflows() {
+			t.Errorf("%s: %s of %d bytes, overflows %v", as, n.DType(), n.Bytes(), n.Overflows())
+		}
+		wide.Float32s()[1<<17] = 1e30 // too large for the one alone
+		if n.Overflows() != (as == core.Float16) {
+			t.Errorf("%s overflows: %v", as, n.Overflows())
+		}
+		wide.Float32s()[1<<17] = 1
+	}
+}
+
 func TestWriteAlignsEveryTensor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	list := []Named{{Name: "a", Tensor: random(core.BFloat16, 3)}, {Name: "b", Tensor: random(core.Float32, 3)},

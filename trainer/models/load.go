@@ -465,7 +465,7 @@ func list(what string, names []string) error {
 }
 
 // Named returns the tensors as files keep them: original names, and original dtypes for
-// a model that was loaded. The tensors of half precision are copies; one that has a value
+// a model that was loaded. Those of half precision are narrowed while they are written; one that has a value
 // its dtype cannot hold stays float32. A value that is not finite is an error that names the
 // tensor. Adapters are not among them, and a model in int8 or NF4 has lost them.
 func (m *Model) Named() ([]checkpoint.Named, error) {
@@ -490,14 +490,13 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 			if _, found := checkpoint.NonFinite(t); found {
 				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
+			n := checkpoint.Named{Name: e.Name, Tensor: t}
 			if d := m.Stored(e.Name); t.DType == core.Float32 && d != core.Float32 {
-				narrow := core.NewTensor(d, e.Shape...)
-				narrow.Store(t.Float32s(), 0)
-				if _, infinite := checkpoint.NonFinite(narrow); !infinite {
-					t = narrow
+				if n.As = d; n.Overflows() {
+					n.As = core.InvalidDType
 				}
 			}
-			out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
+			out = append(out, n)
 		}
 	}
 	return out, nil

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // folder writes a model folder.
@@ -99,9 +101,10 @@ func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
 				t.Fatalf("%d tensors, want %d", len(again), len(stored))
 			}
 			for i, n := range again {
-				want := stored[i]
-				if n.Name != want.Name || n.Tensor.DType != want.Tensor.DType || !slices.Equal(n.Tensor.Data, want.Tensor.Data) {
-					t.Errorf("%s (%s) became %s (%s), or other values", want.Name, want.Tensor.DType, n.Name, n.Tensor.DType)
+				want, got := stored[i], core.NewTensor(n.DType(), n.Tensor.Shape...)
+				got.Store(n.Tensor.Float32s(), 0) // as it is written
+				if n.Name != want.Name || got.DType != want.Tensor.DType || !slices.Equal(got.Data, want.Tensor.Data) {
+					t.Errorf("%s (%s) became %s (%s), or other values", want.Name, want.Tensor.DType, n.Name, got.DType)
 				}
 			}
 		})
@@ -349,6 +352,28 @@ func named(t *testing.T, m *models.Model) []checkpoint.Named {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestSavingTakesNoMemoryForTheWeights, also where they are stored in half precision.
+func TestSavingTakesNoMemoryForTheWeights(t *testing.T) {
+	m := newModel(t, family("llama", with("torch_dtype", "bfloat16")), 1)
+	half := named(t, m)
+	for i := range half {
+		half[i].As = core.BFloat16
+	}
+	m = load(t, folder(t, m.RawConfig, half))
+	in := func(t core.Tensor) bool {
+		return slices.ContainsFunc(m.Params(), func(p *nn.Param) bool {
+			from := uintptr(unsafe.Pointer(&p.Tensor.Data[0]))
+			at := uintptr(unsafe.Pointer(&t.Data[0]))
+			return from <= at && at < from+uintptr(len(p.Tensor.Data))
+		})
+	}
+	for _, n := range named(t, m) {
+		if n.DType() != core.BFloat16 || !in(n.Tensor) {
+			t.Errorf("%s is %s, and the model's own memory: %v", n.Name, n.DType(), in(n.Tensor))
+		}
+	}
 }
 
 func TestSavingRefusesWhatItCannotHold(t *testing.T) {

@@ -412,8 +412,8 @@ func merged(t *testing.T, m *models.Model, before []checkpoint.Named) (logits, l
 		t.Fatal(err)
 	}
 	for i, n := range s.Weights {
-		if n.Name != before[i].Name || n.Tensor.DType != before[i].Tensor.DType {
-			t.Errorf("%s is %s, was %s %s", n.Name, n.Tensor.DType, before[i].Name, before[i].Tensor.DType)
+		if n.Name != before[i].Name || n.DType() != before[i].DType() {
+			t.Errorf("%s is %s, was %s %s", n.Name, n.DType(), before[i].Name, before[i].DType())
 		}
 	}
 	got, gotLoss := evaluate(t, load(t, folder(t, s.Config, s.Weights)))

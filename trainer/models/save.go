@@ -58,7 +58,7 @@ func (m *Model) Saved() (Saved, error) {
 
 func (m *Model) widened(weights []checkpoint.Named) (names []string) {
 	for _, w := range weights {
-		if w.Tensor.DType == core.Float32 && m.Stored(w.Name) != core.Float32 {
+		if w.DType() == core.Float32 && m.Stored(w.Name) != core.Float32 {
 			names = append(names, w.Name)
 		}
 	}

@@ -48,8 +48,8 @@ func TestAWeightThatOutgrowsItsDTypeIsSavedAsFloat32(t *testing.T) {
 			if slices.Contains(want, w.Name) {
 				d = core.Float32
 			}
-			if w.Tensor.DType != d {
-				t.Errorf("%s %g: %s is %s, want %s", tt.dtype, tt.value, w.Name, w.Tensor.DType, d)
+			if w.DType() != d {
+				t.Errorf("%s %g: %s is %s, want %s", tt.dtype, tt.value, w.Name, w.DType(), d)
 			}
 		}
 		again := load(t, folder(t, m.RawConfig, s.Weights))
