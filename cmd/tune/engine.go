@@ -60,9 +60,7 @@ func (s *engineSize) config(m *models.Model) generate.EngineConfig {
 		positions = min(positions, e.Limit)
 	}
 	all := cmp.Or(e.MaxSequences, 16) * ((positions + cacheBlock - 1) / cacheBlock)
-	heads := cmp.Or(m.Config.NumKeyValueHeads, m.Config.NumAttentionHeads)
-	width := cmp.Or(m.Config.HeadDim, m.Config.HiddenSize/m.Config.NumAttentionHeads)
-	bytes := int64(cacheBlock) * int64(m.Config.NumHiddenLayers*2*heads*width*4) // keys and values in float32
+	bytes := int64(cacheBlock) * int64(m.Config.NumHiddenLayers*m.Decoder.CacheBytes())
 	e.Blocks = all
 	if free := memory.Available(); free > 0 { // 0 where nothing tells
 		e.Blocks = int(max(1, min(int64(all), free/2/bytes)))

@@ -167,12 +167,10 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 // once. While a cache grows, a layer of it is there twice.
 func answers(m *models.Model, tokens int) int64 {
 	const together = 16 // see metric.Fit
-	d := m.Decoder.Config()
 	if most := m.Config.MaxPositionEmbeddings; most > 0 {
 		tokens = min(tokens, most)
 	}
-	a := d.Attention
-	return int64(core.Float32.Size()*2*a.KVHeads*a.HeadDim*(d.Layers+1)) * int64(together*tokens)
+	return int64(m.Decoder.CacheBytes()*(m.Config.NumHiddenLayers+1)) * int64(together*tokens)
 }
 
 // work adds up what a step has to do.

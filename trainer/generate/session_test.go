@@ -125,6 +125,27 @@ func TestCachedLogitsOfEveryFamily(t *testing.T) {
 	}
 }
 
+// TestTheCacheOfEveryFamilyIsAsLargeAsItSays: it begins with room for as many tokens, whatever a head has.
+func TestTheCacheOfEveryFamilyIsAsLargeAsItSays(t *testing.T) {
+	const block, blocks = 16, 16 // at first
+	for _, f := range models.Families() {
+		t.Run(f.Type, func(t *testing.T) {
+			c := f.Small()
+			c["max_position_embeddings"] = 1024
+			m := ofRandom(t, c)
+			s := generate.NewSession(m, autograd.Heap{}, 0)
+			defer s.Close()
+			if _, err := s.Feed(t.Context(), []int32{1}); err != nil {
+				t.Fatal(err)
+			}
+			tokens := min(blocks, (s.Limit()+block-1)/block) * block
+			if want := tokens * m.Config.NumHiddenLayers * m.Decoder.CacheBytes(); s.CacheBytes() != want {
+				t.Errorf("the cache has %d bytes, want %d", s.CacheBytes(), want)
+			}
+		})
+	}
+}
+
 // place puts the project's kernels on the model, as tune generate does.
 func place(t testing.TB, m *models.Model, selection string) {
 	t.Helper()
