@@ -92,14 +92,27 @@ func (t *trainFlags) chooseOut(a *app, c *Command) (string, *checkpoint.Claim, e
 	if t.resume == nil {
 		return a.chooseOut(t.config.Out, t.changed("out"))
 	}
-	if err := t.resume.Check(t.config); err != nil {
-		return "", nil, c.usagef("%w", err)
+	if err := t.checkOut(c); err != nil {
+		return "", nil, err
 	}
 	claim, err := checkpoint.NewClaim(t.config.Out)
 	if err != nil {
 		return "", nil, fmt.Errorf("--out: %w", err)
 	}
 	return t.config.Out, claim, nil
+}
+
+// checkOut reports why a run could not be saved in its folder, as far as is known without claiming it.
+func (t *trainFlags) checkOut(c *Command) error {
+	switch {
+	case t.resume != nil:
+		if err := t.resume.Check(t.config); err != nil {
+			return c.usagef("%w", err)
+		}
+	case t.changed("out"):
+		return vacant(t.config.Out)
+	}
+	return nil
 }
 
 // givenFlags returns what sets each flag that is given to its value once more, for when

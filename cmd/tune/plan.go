@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -96,6 +97,7 @@ type otherRun struct {
 
 func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan,
 	compare, json bool) (err error) {
+	nowhere := t.checkOut(c)
 	if err := t.fitModel(c); err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	if err == nil && !p.Fits && !t.config.Force {
 		return p.refusal()
 	}
-	return err
+	return cmp.Or(err, nowhere)
 }
 
 func (a *app) makeRunPlan(ctx context.Context, command *Command, t *trainFlags, m *models.Model, mem core.Memory,
