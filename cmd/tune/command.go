@@ -258,6 +258,7 @@ var valueKinds = map[string]string{
 	"int":       "a whole number",
 	"uint64":    "a whole number, not negative",
 	"float64":   "a number",
+	"duration":  "a time with its unit, such as 90s or 1h30m",
 	"numbers":   "numbers with commas between, such as 0.7,0.3",
 	"size":      "a size such as 512MiB or 2GiB",
 	"limit":     "a size such as 512MiB or 6GiB, or auto",

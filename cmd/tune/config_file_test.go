@@ -173,6 +173,8 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"unknown key", "\nlearning_rte: 1", "run.yaml:2: learning_rte: unknown key; did you mean learning_rate?"},
 		{"not a number", "lr: fast", `run.yaml:1: lr: "fast" does not fit; it must be a number`},
+		{"a time without a unit", "max_time: 90", `max_time: "90" does not fit; it must be a time ` +
+			`with its unit, such as 90s`},
 		{"not true or false", "strict: maybe", `strict: "maybe" does not fit; it must be true or false`},
 		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
 		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
