@@ -122,3 +122,31 @@ func TestTheBestLossOfARunIsOneAfterAStep(t *testing.T) {
 		t.Errorf("%+v: the best loss is not 2, that of step 3", e)
 	}
 }
+
+// TestRunsAreFoundBehindALink: a folder that is named may be one.
+func TestRunsAreFoundBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	run, link := filepath.Join(dir, "models", "run"), filepath.Join(dir, "link")
+	err := os.MkdirAll(run, 0o777)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(run, journal.File), []byte("no journal\n"), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "models"), link); err != nil {
+		t.Skip(err)
+	}
+	var found []runEntry
+	if err := findRuns(t.Context(), link, &found); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Run != filepath.Join(link, "run") {
+		t.Errorf("found %+v", found)
+	}
+	for _, none := range []string{"", filepath.Join(run, journal.File)} {
+		if err := findRuns(t.Context(), none, &found); err == nil {
+			t.Errorf("%q is a folder", none)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,9 +71,13 @@ func (a *app) runsCommand() *Command {
 // findRuns adds the runs at and below a folder. What cannot be looked into is passed over, but not the folder itself.
 func findRuns(ctx context.Context, root string, found *[]runEntry) error {
 	const deepest = 3
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	if _, err := os.Stat(root); err != nil {
+		return err
+	}
+	within := root + string(filepath.Separator) // what a link leads to, where it is one
+	return filepath.WalkDir(within, func(path string, d fs.DirEntry, err error) error {
 		if err := cmp.Or(ctx.Err(), err); err != nil {
-			if path == root || ctx.Err() != nil {
+			if path == within || ctx.Err() != nil {
 				return err
 			}
 			return fs.SkipDir
@@ -80,6 +85,7 @@ func findRuns(ctx context.Context, root string, found *[]runEntry) error {
 		if !d.IsDir() {
 			return nil
 		}
+		path = filepath.Clean(path)
 		run, err := journal.Read(path)
 		switch {
 		case err == nil:
