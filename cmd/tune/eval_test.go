@@ -74,3 +74,24 @@ func TestAKernelThatGivesNaNInAnEvaluationIsTakenOff(t *testing.T) {
 		t.Errorf("loss %g, want that without the kernel, %g", got.Loss, want.Loss)
 	}
 }
+
+// TestWeightsThatNoMemoryHoldsAreRefused before they are read, where a run of training is refused, too.
+func TestWeightsThatNoMemoryHoldsAreRefused(t *testing.T) {
+	f := newInferenceFlags()
+	f.Model = filepath.Join(modelAndText(t, "llama"), "m")
+	mem := transport.NewShapes("tensors")
+	defer mem.Close()
+	m, err := models.Shape(f.Model, mem, models.LoadOptions{Frozen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var weights int64
+	for _, p := range m.Params() {
+		weights += p.Bytes()
+	}
+	for total, refused := range map[int64]bool{0: false, weights: false, weights - 1: true} {
+		if err := f.holds(m, total); (err != nil) != refused {
+			t.Errorf("weights of %d bytes, %d bytes of memory: %v", weights, total, err)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/crosscheck"
@@ -76,7 +78,8 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	if in.memory, err = memoryFor(f.kernels.kernels); err != nil {
 		return nil, err
 	}
-	options := models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.LoRA.Adapter}}
+	options := models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.LoRA.Adapter},
+		Check: func(m *models.Model) error { return f.holds(m, memory.Total()) }}
 	if in.model, err = models.LoadWith(f.Model, in.memory, options); err != nil {
 		return nil, err
 	}
@@ -86,6 +89,19 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	}
 	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})
 	return in, err
+}
+
+// holds refuses a model whose weights take more memory than there is in all, 0 for unknown, before they are read.
+func (f *inferenceFlags) holds(m *models.Model, total int64) error {
+	var need int64
+	for _, p := range m.Params() {
+		need += p.Bytes()
+	}
+	if total == 0 || need <= total {
+		return nil
+	}
+	return fmt.Errorf("%s: the weights take %s of memory, and there are %s in all: take a smaller model, or a "+
+		"machine with more memory", f.Model, amount.Bytes(need), amount.Bytes(total))
 }
 
 // place puts the kernels on the model's sites, as for a run of that size, and says which.
