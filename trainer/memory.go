@@ -112,8 +112,9 @@ func (r *session) checkMemory() error {
 		return err
 	}
 	need := f.Bytes()
-	if n := int64(j.World.Size()); c.Ranks.Reduce.Shard {
-		need -= c.OptimConfig().Bytes(forecast.Params(j.Model)) * (n - 1) / n
+	if c.Ranks.Reduce.Shard {
+		state := c.OptimConfig().Bytes(forecast.Params(j.Model))
+		need -= forecast.Elsewhere(state, j.World.Size(), r.leads() && c.Checkpoints.saves())
 	}
 	err = enough(need, free, f.Weights())
 	if c.Force {

@@ -48,7 +48,7 @@ func (r *ranksPlan) check(c *Command, t *trainFlags) error {
 // forecast is what to expect of 1, 2, 4 ... ranks.
 func (r *ranksPlan) forecast(p *runPlan, t *trainFlags) []forecast.OfRanks {
 	of := forecast.Ranks{Step: r.step, Bandwidth: r.bandwidth * 1e9 / 8, Element: 4, Shard: t.ranks.shard,
-		Threads: simd.Threads()}
+		Saves: t.config.Checkpoints.SaveEvery > 0 || t.config.Checkpoints.SaveEpochs > 0, Threads: simd.Threads()}
 	if of.Step == 0 {
 		of.Step = time.Duration(p.To * float64(time.Second))
 	}

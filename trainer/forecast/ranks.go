@@ -15,6 +15,7 @@ type Ranks struct {
 	Bandwidth float64       // bytes that a machine's network sends in a second, while it receives as many
 	Element   int           // bytes of a gradient on the wire: 4, or 2 for bfloat16
 	Shard     bool          // the optimizer's state is shared out
+	Saves     bool          // checkpoints are written
 	Threads   int           // that each rank computes with
 }
 
@@ -25,7 +26,7 @@ type OfRanks struct {
 	Waits      float64 `json:"waits_s"` // of that, for the network
 	Tokens     float64 `json:"tokens_per_s"`
 	Efficiency float64 `json:"efficiency"` // tokens of a second, by as many times those of one rank
-	Bytes      int64   `json:"bytes"`      // of memory, of each rank
+	Bytes      int64   `json:"bytes"`      // of memory, of the first rank, which has no less than others
 }
 
 const (
@@ -53,7 +54,7 @@ func (f *Forecast) Ranks(n int, r Ranks, moments int64) OfRanks {
 		if r.Shard {          // weights are not rounded, and spread after the update
 			second, sent = w.collective(4), r.Element+4
 			o.Waits = w.last(t.completes, first) - t.run + float64(w.buckets)*second
-			o.Bytes -= moments * int64(n-1) / int64(n)
+			o.Bytes -= Elsewhere(moments, n, r.Saves)
 			o.Step -= w.others * t.update
 		} else {
 			o.Waits = max(0, w.last(t.completes, first+second)-t.run)
@@ -65,6 +66,16 @@ func (f *Forecast) Ranks(n int, r Ranks, moments int64) OfRanks {
 	o.Tokens = float64(n*f.Tokens) / o.Step
 	o.Efficiency = r.Step.Seconds() / o.Step
 	return o
+}
+
+// Elsewhere returns how much less memory a rank of n has where an optimizer's state of so many bytes is shared out.
+// One that saves, which is the first, has all of it besides while it writes a checkpoint: the result is negative.
+func Elsewhere(state int64, n int, saves bool) int64 {
+	less := state * int64(n-1) / int64(n)
+	if saves {
+		less -= state
+	}
+	return less
 }
 
 // moment is when so many elements more of the gradients are complete, in seconds after a pass has begun.

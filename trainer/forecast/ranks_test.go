@@ -43,6 +43,8 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 			0.315 + 80*(1.5*(0.05-latency)+2*latency) + 0.1},
 		{"two, shared out: the second collective is behind the update, which is half", even, 2,
 			Ranks{Bandwidth: rate(0.005), Element: 4, Shard: true}, 0.905 + 0.05 + 0.2},
+		{"two, shared out, and saved by the first", even, 2,
+			Ranks{Bandwidth: rate(0.005), Element: 4, Shard: true, Saves: true}, 0.905 + 0.05 + 0.2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &Forecast{Trainable: all, Tokens: 1000, Memory: []Part{{"weights", 2e9}}, accumulate: 1}
@@ -69,6 +71,9 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 			}
 			if tt.r.Shard {
 				memory -= moments / 2
+			}
+			if tt.r.Saves {
+				memory += moments
 			}
 			if got.Bytes != memory {
 				t.Errorf("%d bytes of memory, want %d", got.Bytes, memory)
