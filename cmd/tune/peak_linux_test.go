@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 // peaksVariable is the environment variable that, set to anything, has TestThePeakIsThePlan take every mode, in
@@ -23,6 +27,7 @@ type peakRun struct {
 	flags    string
 	data     string // among the shared datasets; tinystories unless it is given
 	experts  bool   // the model is a mixture of experts instead of stories15M
+	half     bool   // its files are in bfloat16
 	kernels  string // all unless it is given
 	check    bool   // their calls are compared with the plain forward
 	everyday bool   // taken by each run of the tests
@@ -39,6 +44,7 @@ var peakRuns = map[string]peakRun{
 	"muon":                 {flags: "--optim muon"},
 	"in the backward pass": {flags: "--update-in-backward --clip 0"},
 	"bf16":                 {flags: "--weights bf16"},
+	"files in bf16":        {half: true, everyday: true},
 	"all of them":          {flags: frugal, everyday: true},
 	"the best kept":        {flags: "--load-best-at-end --save-every 0"},
 	"lora":                 {flags: "--lora-rank 8"},
@@ -134,6 +140,9 @@ func (r peakRun) args(t *testing.T) []string {
 	if r.experts {
 		model = expertsIn(t, model)
 	}
+	if r.half {
+		model = halfIn(t, model)
+	}
 	data := cmp.Or(r.data, "tinystories/tinystories_2MiB.text.jsonl")
 	args := []string{"--model", model, "--data", testdata.Shared(t, "data", "datasets", data),
 		"--eval-size", "8", "--eval-every", "1",
@@ -160,16 +169,41 @@ func expertsIn(t *testing.T, tokenizer string) string {
 	if err := writeConfig(dir, []byte(expertsConfig)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
-		text, err := os.ReadFile(filepath.Join(tokenizer, name))
+	copyFiles(t, tokenizer, dir, "tokenizer.json", "tokenizer_config.json")
+	return dir
+}
+
+// halfIn makes a folder with a model whose weights are stored in bfloat16, as most are.
+func halfIn(t *testing.T, model string) string {
+	dir := t.TempDir()
+	copyFiles(t, model, dir, "config.json", "tokenizer.json", "tokenizer_config.json")
+	m, err := models.Load(model, autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors, err := m.Named()
+	for i := range tensors {
+		tensors[i].As = core.BFloat16
+	}
+	if err == nil {
+		err = checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), tensors, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func copyFiles(t *testing.T, from, to string, names ...string) {
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(from, name))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o666)
+			err = os.WriteFile(filepath.Join(to, name), text, 0o666)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 // look is how long peakOf waits between two looks, each of which has the system walk all pages of all processes, some
