@@ -24,7 +24,6 @@ const (
 	maxStops     = 16
 	maxChoices   = 16
 	maxLikeliest = 20
-	readTime     = 30 * time.Second // to send a request
 )
 
 // common is what both kinds of requests have. Nil is what was not given.
@@ -67,8 +66,6 @@ func (s *stops) UnmarshalJSON(b []byte) error {
 
 // read fills into with the body of a request, and checks it.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ check() error }) error {
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readTime)) // a test's writer has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		e := badRequest("", "the request has more than %d bytes, which is as much as this server reads", large.Limit)
@@ -80,7 +77,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ ch
 		e.status = http.StatusRequestTimeout
 		return e
 	}
-	_ = rc.SetReadDeadline(time.Time{}) // or the wait for the client to hang up would end
+	// Or the wait for the client to hang up would end with the time to send.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if !utf8.Valid(body) || plainjson.Surrogates(body) != nil {
 		return badRequest("", "the request is not UTF-8, or has half a character in an escape such as \\ud800")
 	}

@@ -4,13 +4,18 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seed98097648/tune/trainer/generate"
+	"github.com/seed98097648/tune/trainer/serve"
 )
 
 // loud is an engine that says more than the buffers of a connection take.
@@ -102,5 +107,62 @@ func TestAClientThatLeavesFreesItsBlocksAtOnce(t *testing.T) {
 	})
 	if n := e.Stats().Generated; n >= 300000 {
 		t.Errorf("%d tokens: the texts came to their end", n)
+	}
+}
+
+// pipes is a listener whose connections are within this process, so that their time may be that of a test.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestARequestThatDoesNotComeIsGivenUp, also one that is refused for its head, by a client without the key.
+func TestARequestThatDoesNotComeIsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		head   string
+		status int
+	}{
+		{"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n", 408},
+		{"POST /v1/completions HTTP/1.1\r\nHost: x\r\n", 401},
+		{"POST /nowhere HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n", 404},
+		{"POST /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\n", 403},
+		{"OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\n", 204},
+		{"GET /health HTTP/1.1\r\nHost: x\r\n", 200},
+	} {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := serve.New(serve.Config{Key: "key", MaxBody: 100, MaxTexts: 1, Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Ready([]serve.Model{{Name: "m", Engine: &parrot{}}})
+				listener := make(pipes)
+				ctx, end := context.WithCancel(t.Context())
+				var served sync.WaitGroup
+				served.Go(func() { s.Serve(ctx, listener, 0) })
+				here, there := net.Pipe()
+				listener <- there
+				here.SetDeadline(time.Now().Add(time.Hour))
+				fmt.Fprint(here, tt.head+"Content-Length: 50\r\n\r\n{")
+				said, err := io.ReadAll(here)
+				if err != nil || !strings.HasPrefix(string(said), fmt.Sprintf("HTTP/1.1 %d ", tt.status)) {
+					t.Errorf("%v; the server says %q", err, said)
+				}
+				here.Close()
+				end()
+				served.Wait()
+			})
+		})
 	}
 }

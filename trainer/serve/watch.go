@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// writeTime is how long a client may take to read what it is sent at a time.
-const writeTime = 30 * time.Second
+// How long a client may take to send the body of a request, and to read what it is sent at a time, which is longer: an
+// answer that is known before the body has come waits for that.
+const readTime, writeTime = 30 * time.Second, time.Minute
 
-// extendWrite begins that time.
+// extendWrite begins the time to read.
 func extendWrite(w http.ResponseWriter) {
 	// A writer of a test has no deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
@@ -54,6 +55,8 @@ func (s *Server) watched(next http.Handler) http.Handler {
 		id, begun := "req-"+rand.Text(), time.Now()
 		w.Header().Set("X-Request-Id", id)
 		seen := &watcher{ResponseWriter: w}
+		// Also for the body of a request that is refused unread. A writer of a test has no deadlines.
+		_ = http.NewResponseController(w).SetReadDeadline(begun.Add(readTime))
 		next.ServeHTTP(seen, r)
 		took := time.Since(begun)
 		if seen.status == 0 {
