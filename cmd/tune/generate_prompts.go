@@ -20,9 +20,10 @@ import (
 
 // promptLine is a line of --prompts. Nil is what was not given.
 type promptLine struct {
-	ID       json.RawMessage `json:"id"` // the number of the line without one
-	Prompt   *string         `json:"prompt"`
-	Messages []chat.Message  `json:"messages"`
+	ID       json.RawMessage   `json:"id"` // the number of the line without one
+	Prompt   *string           `json:"prompt"`
+	Messages []json.RawMessage `json:"messages"`
+	messages []chat.Message
 	Tools    json.RawMessage `json:"tools"`
 	tools    []any
 
@@ -86,7 +87,7 @@ func (p *promptLine) check() (err error) {
 		return err
 	}
 	if p.Messages != nil {
-		if p.Messages, err = chat.FromAPI(p.Messages); err != nil {
+		if p.messages, err = chat.FromAPI(p.Messages); err != nil {
 			return err
 		}
 	}
@@ -254,7 +255,7 @@ func (b *batchWriter) answer(ctx context.Context, i int) (*resultLine, error) {
 
 // prompt returns the tokens to go on after.
 func (b *batchWriter) prompt(p *promptLine) ([]int32, error) {
-	messages := p.Messages
+	messages := p.messages
 	switch {
 	case messages == nil && !b.asks:
 		return b.tokenizer.Encode(*p.Prompt, true), nil

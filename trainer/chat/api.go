@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,16 +12,19 @@ import (
 // apiRoles are those of messages.
 var apiRoles = []string{"system", "user", "assistant", "tool"}
 
-// FromAPI takes messages of OpenAI's API and gives them content that is a text, of the parts
+// FromAPI reads messages of OpenAI's API and gives them content that is a text, of the parts
 // that the API has, or null beside calls of tools. An error says what they have that is not
 // taken, and where. Fit gives calls the form of a template.
-func FromAPI(messages []Message) ([]Message, error) {
-	if len(messages) == 0 {
+func FromAPI(list []json.RawMessage) ([]Message, error) {
+	if len(list) == 0 {
 		return nil, errors.New("messages is empty: say what to answer")
 	}
-	messages = slices.Clone(messages)
+	messages := make([]Message, len(list))
 	for i := range messages {
 		m := &messages[i]
+		if err := m.UnmarshalJSON(list[i]); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
 		if m.Role == "developer" { // the newer name
 			m.Role = "system"
 		}

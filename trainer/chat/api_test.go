@@ -9,11 +9,11 @@ import (
 
 // fromAPI renders messages in the form of the API.
 func fromAPI(t *Template, messages string) (string, error) {
-	var all []Message
-	if err := json.Unmarshal([]byte(messages), &all); err != nil {
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(messages), &list); err != nil {
 		return "", err
 	}
-	all, err := FromAPI(all)
+	all, err := FromAPI(list)
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,12 @@ func TestMessagesOfTheAPI(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ messages, why string }{
+		{`null`, "messages is empty"},
 		{`[]`, "messages is empty"},
+		{`["Hello"]`, "messages[0]: a message must be an object"},
+		{`[{"role": "user", "content": "x"}, null]`, "messages[1]: a message must be an object"},
+		{`[{"role": "user", "content": "x"}, {"content": "x"}]`, "messages[1]: role: a message must say"},
+		{`[{"role": 5, "content": "x"}]`, "messages[0]: role: want a string"},
 		{`[{"role": "boss", "content": ""}]`, `messages[0].role is "boss"; it takes system, user, assistant, tool`},
 		{`[{"role": "user", "content": null}]`, "messages[0].content: must be a text"},
 		{`[{"role": "user", "content": []}]`, "messages[0].content: must be a text"},

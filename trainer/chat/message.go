@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/seed98097648/tune/internal/jinja"
 )
@@ -39,7 +39,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	}
 	object, ok := value.(*Object)
 	if !ok {
-		return fmt.Errorf("a message must be an object with role and content, not %s", jinja.TypeName(value))
+		return errors.New("a message must be an object with role and content")
 	}
 	*m = Message{}
 	for key, v := range object.All() {
@@ -48,7 +48,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		}
 	}
 	if m.Role == "" {
-		return fmt.Errorf("role: a message must say who speaks, such as user or assistant")
+		return errors.New("role: a message must say who speaks, such as user or assistant")
 	}
 	if _, ok := object.Get("content"); !ok {
 		return m.set("content", nil)
@@ -62,7 +62,7 @@ func (m *Message) set(field string, v any) error {
 	case field == "role" && isString:
 		m.Role = text
 	case field == "role":
-		return fmt.Errorf("role: want a string, have %s", jinja.TypeName(v))
+		return errors.New("role: want a string")
 	case field == "content" && isString:
 		m.Content = text
 	case field == "tool_calls":

@@ -5,21 +5,19 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
-
-	"github.com/seed98097648/tune/trainer/chat"
 )
 
 // chatRequest is the body of a request for the next message of a conversation.
 type chatRequest struct {
 	common
-	Messages            []chat.Message `json:"messages"`
-	MaxCompletionTokens *int           `json:"max_completion_tokens"` // the newer name of max_tokens
-	LogProbs            bool           `json:"logprobs"`
-	TopLogProbs         int            `json:"top_logprobs"`
+	Messages            []json.RawMessage `json:"messages"`
+	MaxCompletionTokens *int              `json:"max_completion_tokens"` // the newer name of max_tokens
+	LogProbs            bool              `json:"logprobs"`
+	TopLogProbs         int               `json:"top_logprobs"`
 
-	Tools             json.RawMessage `json:"tools"`
-	ToolChoice        json.RawMessage `json:"tool_choice"`
-	TemplateArguments *chat.Object    `json:"chat_template_kwargs"`
+	Tools             json.RawMessage            `json:"tools"`
+	ToolChoice        json.RawMessage            `json:"tool_choice"`
+	TemplateArguments map[string]json.RawMessage `json:"chat_template_kwargs"`
 	ResponseFormat    struct {
 		Type string `json:"type"`
 	} `json:"response_format"`

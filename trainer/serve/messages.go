@@ -46,11 +46,13 @@ func (q *chatRequest) conversation() (c chat.Conversation, err error) {
 		return c, badRequest("messages", "%v", err)
 	}
 	c.Vars = map[string]any{}
-	for name, v := range q.TemplateArguments.All() {
-		if slices.Contains([]any{"messages", "tools", "add_generation_prompt"}, name) {
+	for name, v := range q.TemplateArguments {
+		if slices.Contains([]string{"messages", "tools", "add_generation_prompt"}, name) {
 			return c, badRequest("chat_template_kwargs", "chat_template_kwargs has %s, which the request itself says", name)
 		}
-		c.Vars[name.(string)] = v
+		if c.Vars[name], err = chat.ParseJSON(v); err != nil {
+			return c, badRequest("chat_template_kwargs", "chat_template_kwargs.%s: %v", name, err)
+		}
 	}
 	c.Tools, err = q.tools()
 	return c, err
