@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -283,6 +284,7 @@ func TestNothingIsLostWhereBlocksRunOut(t *testing.T) {
 		t.Errorf("room for %d tokens", e.Limit())
 	}
 	var all sync.WaitGroup
+	var prompts, reused atomic.Int64
 	for i, prompt := range []string{"Once upon a time", "Lily and Tom went to", "The dog", "A", "Once a day"} {
 		o := generate.Options{MaxNewTokens: 24 + i}
 		want := run(t, s, tok, prompt, o)
@@ -291,11 +293,14 @@ func TestNothingIsLostWhereBlocksRunOut(t *testing.T) {
 			if err != nil || r.Text != want.Text || r.Reason != want.Reason {
 				t.Errorf("%q: %+v, %v; want %q", prompt, r, err, want.Text)
 			}
+			prompts.Add(int64(r.PromptTokens))
+			reused.Add(int64(r.Reused))
 		})
 	}
 	all.Wait()
-	if st := e.Stats(); st.BlocksUsed != 0 || st.BlocksTotal != 10 || st.Waiting != 0 {
-		t.Errorf("afterwards: %+v", st)
+	if st := e.Stats(); st.BlocksUsed != 0 || st.BlocksTotal != 10 || st.Waiting != 0 || st.Prompt != prompts.Load() ||
+		st.PrefixHits != reused.Load() {
+		t.Errorf("afterwards: %+v; %d tokens of prompts, %d of them in the cache", st, prompts.Load(), reused.Load())
 	}
 }
 

@@ -112,15 +112,13 @@ func (e *Engine) admit() {
 			return
 		}
 		j.unread = j.unread[hits:]
-		first := len(j.result.Tokens) == 0
-		if first {
+		if len(j.result.Tokens) == 0 {
 			j.since, j.result.Reused = clock.Now(), hits
 		}
 		e.waiting, e.running = e.waiting[1:], append(e.running, j)
 		e.count(func(s *Stats) { // before its first token is out: whoever has that counts it among the running
 			s.Waiting--
 			s.Running = len(e.running)
-			s.PrefixHits += int64(hits)
 		})
 	}
 }
@@ -226,7 +224,10 @@ func (e *Engine) choose(j *job, logits []float32) error {
 	if r := j.result; len(r.Tokens) == 0 {
 		r.Prefill = clock.Since(j.since)
 		j.since = clock.Now()
-		e.count(func(s *Stats) { s.Prompt += int64(len(j.Prompt)) })
+		e.count(func(s *Stats) { // once, however often the text has to wait and is read again
+			s.Prompt += int64(len(j.Prompt))
+			s.PrefixHits += int64(r.Reused)
+		})
 	}
 	err := j.text.next(logits, j.sequence.Tokens())
 	j.unread = j.result.Tokens[len(j.result.Tokens)-1:]
