@@ -2,12 +2,14 @@ package generate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/testdata"
@@ -311,5 +313,45 @@ func TestABadPromptHarmsNobody(t *testing.T) {
 		if _, err := e.Generate(t.Context(), generate.Request{Prompt: []int32{1, id}}); err == nil {
 			t.Errorf("token %d was taken", id)
 		}
+	}
+}
+
+// TestALongPromptAndShortOnesDoNotWaitForEachOther: the short ones come while the long one is read.
+func TestALongPromptAndShortOnesDoNotWaitForEachOther(t *testing.T) {
+	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories260K"))
+	m := ofRandom(t, map[string]any{"model_type": "llama", "vocab_size": 512, "hidden_size": 16, "intermediate_size": 32,
+		"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 8192})
+	const short = 60
+	e := engineOf(t, m, tok, generate.EngineConfig{MaxSequences: short + 2})
+	defer e.Close()
+	var all sync.WaitGroup
+	var first []int // whose first tokens have come; 0 is the long one
+	ask := func(i, tokens int) {
+		all.Go(func() {
+			if _, err := write(t.Context(), e, random(512, tokens), 1, func() { first = append(first, i) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	enough, asked := errors.New("all have come"), 0
+	_, err := e.Generate(t.Context(), generate.Request{Prompt: []int32{1}, Token: func(generate.Token) error {
+		switch {
+		case asked == 0:
+			ask(0, 5120)
+			asked++
+		case asked == 1 && e.Stats().Running == 2:
+			for ; asked <= short; asked++ {
+				ask(asked, 20)
+			}
+		case len(first) == 0:
+			time.Sleep(10 * time.Millisecond) // the engine waits for the requests, on a busy machine, too
+		case len(first) == short+1:
+			return enough
+		}
+		return nil
+	}})
+	all.Wait()
+	if at := slices.Index(first, 0); !errors.Is(err, enough) || at <= 0 || at >= short {
+		t.Errorf("%v; the long one is number %d of %v", err, at, first)
 	}
 }

@@ -48,9 +48,10 @@ type Stats struct {
 }
 
 // Engine lets a model go on with several texts at the same time: in each step it reads a piece of one prompt, and
-// a token of every text whose prompt is read. A text joins and leaves between any two steps. Texts that begin with
-// the same tokens share what the cache has of them. Where the cache has no room for all, the youngest text waits,
-// and is read again later.
+// a token of every text whose prompt is read. Prompts are read in the order in which they came, but a short one need
+// not wait for all of a long one. A text joins and leaves between any two steps. Texts that begin with the same tokens
+// share what the cache has of them. Where the cache has no room for all, the youngest text waits, and is read again
+// later.
 //
 // What a text becomes depends on its request alone, up to rounding: a product of few rows adds up in another order
 // than one of many. So logits have the same bits alone and in company as long as no more than 16 texts go on, and
@@ -67,6 +68,7 @@ type Engine struct {
 	*reader          // of the goroutine of loop
 	running   []*job // the oldest first
 	waiting   []*job // those of the loop, the first to go on first
+	overtaken bool   // whether the last piece of a prompt was of a younger one than the oldest
 	requests  chan *job
 	ctx       context.Context // ends with the engine
 	cancel    context.CancelFunc

@@ -141,10 +141,28 @@ func (e *Engine) preempt() *job {
 	return j
 }
 
-// step reads a piece of the oldest prompt that is not read, and one token of every text of which one is left.
+// turn returns the text whose prompt is read next, nil if all are: the oldest, and every other time the oldest that
+// one piece takes whole, which would else wait for all of a long one.
+func (e *Engine) turn() *job {
+	var oldest, short *job
+	for _, j := range e.running {
+		if n := len(j.unread); n > inCompany {
+			oldest = cmp.Or(oldest, j)
+		} else if n > 1 {
+			oldest, short = cmp.Or(oldest, j), cmp.Or(short, j)
+		}
+	}
+	if e.overtaken = !e.overtaken && short != nil && short != oldest; e.overtaken {
+		return short
+	}
+	return oldest
+}
+
+// step reads a piece of a prompt that is not read, and one token of every text of which one is left.
 func (e *Engine) step() {
 	var prompt *job
 	var singles []*job
+	turn := e.turn()
 	most := alone
 	if slices.ContainsFunc(e.running, func(j *job) bool { return len(j.unread) == 1 }) {
 		most = inCompany // or they would wait for long
@@ -152,7 +170,7 @@ func (e *Engine) step() {
 	for _, j := range slices.Clone(e.running) {
 		switch {
 		case !slices.Contains(e.running, j): // an older one has its blocks
-		case len(j.unread) > 1 && prompt != nil:
+		case len(j.unread) > 1 && j != turn:
 		case !e.reserve(j, pieceOf(len(j.unread), most)):
 		case len(j.unread) > 1:
 			prompt = j
