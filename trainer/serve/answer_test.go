@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -190,7 +191,8 @@ func TestProbabilitiesAreOfTheTokensOfTheText(t *testing.T) {
 	}
 	text := s.whole("/v1/completions", `{"prompt": "Hi", "max_tokens": 20, "logprobs": 0}`).Choices[0].LogProbs
 	for i := range text.Tokens {
-		if len(text.Top[i]) != 0 || text.Chosen[i] > 0 || i > 0 && text.Offsets[i] < text.Offsets[i-1] {
+		if len(text.Top[i]) != 1 || text.Top[i][text.Tokens[i]] != text.Chosen[i] || text.Chosen[i] > 0 ||
+			i > 0 && text.Offsets[i] < text.Offsets[i-1] {
 			t.Errorf("token %d of %+v", i, text)
 		}
 	}
@@ -209,6 +211,18 @@ func (r *recital) Generate(_ context.Context, q generate.Request) (*generate.Res
 		}
 	}
 	return &generate.Result{Tokens: make([]int32, len(r.tokens)), Reason: generate.EOS}, nil
+}
+
+// TestProbabilitiesOfATextAreByToken: the chosen one is among them, and of parts of characters, which look alike, the
+// likeliest is.
+func TestProbabilitiesOfATextAreByToken(t *testing.T) {
+	x := generate.Token{ID: 'x', Text: "x", LogProb: -5,
+		Top: []generate.LogProb{{ID: 0xe2, LogProb: -0.5}, {ID: 'y', LogProb: -2}, {ID: 0xf0, LogProb: -3}}}
+	s := start(t, &recital{tokens: []generate.Token{x}}, plainTemplate, nil)
+	got := s.whole("/v1/completions", `{"prompt": "Hi", "logprobs": 3}`).Choices[0].LogProbs
+	if want := map[string]float64{"\uFFFD": -0.5, "y": -2, "x": -5}; len(got.Top) != 1 || !maps.Equal(got.Top[0], want) {
+		t.Errorf("%v, want %v", got.Top, want)
+	}
 }
 
 // TestOffsetsAreOfTheText, also of tokens that are a part of a character, are left out, or wait for a stop.

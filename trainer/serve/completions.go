@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -192,8 +193,11 @@ func (f *textForm) logProbs(c *choice, p piece) *textLogProbs {
 	for _, t := range p.tokens {
 		own := c.logProb(t.ID, t.LogProb)
 		top := map[string]float64{}
-		for _, other := range t.Top {
-			top[c.logProb(other.ID, 0).Token] = other.LogProb
+		for _, p := range slices.Concat(t.Top, []generate.LogProb{{ID: t.ID, LogProb: t.LogProb}}) {
+			name := c.logProb(p.ID, 0).Token
+			if _, has := top[name]; !has { // parts of characters look alike, and the likeliest comes first
+				top[name] = p.LogProb
+			}
 		}
 		l.Tokens, l.Chosen, l.Top = append(l.Tokens, own.Token), append(l.Chosen, own.LogProb), append(l.Top, top)
 	}
