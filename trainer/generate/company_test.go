@@ -355,3 +355,36 @@ func TestALongPromptAndShortOnesDoNotWaitForEachOther(t *testing.T) {
 		t.Errorf("%v; the long one is number %d of %v", err, at, first)
 	}
 }
+
+// TestWhatTextsBeginWithIsReadOnce, also if they are asked for at the same time.
+func TestWhatTextsBeginWithIsReadOnce(t *testing.T) {
+	e, _ := newEngine(t, generate.EngineConfig{})
+	prompt := random(512, 300)
+	var all sync.WaitGroup
+	var texts [4][]int32
+	_, err := e.Generate(t.Context(), generate.Request{Prompt: []int32{1}, Options: generate.Options{MaxNewTokens: 1},
+		Token: func(generate.Token) error {
+			for i := range texts {
+				all.Go(func() {
+					w, err := write(t.Context(), e, prompt, 5, nil)
+					if err != nil {
+						t.Error(err)
+					}
+					texts[i] = w.tokens
+				})
+			}
+			for e.Stats().Waiting < len(texts) {
+				time.Sleep(time.Millisecond)
+			}
+			return nil
+		}})
+	all.Wait()
+	if hits, want := e.Stats().PrefixHits, int64(len(texts)-1)*(299/16*16); err != nil || hits != want {
+		t.Errorf("%v, %d tokens were in the cache, want %d", err, hits, want)
+	}
+	for _, tokens := range texts {
+		if len(tokens) != 5 || !slices.Equal(tokens, texts[0]) {
+			t.Errorf("%v and %v", tokens, texts[0])
+		}
+	}
+}

@@ -163,6 +163,12 @@ func (e *Engine) step() {
 	var prompt *job
 	var singles []*job
 	turn := e.turn()
+	if turn != nil && turn.sequence.Len() == 0 { // others may have read what it begins with since it was let on
+		hits := turn.sequence.Share(turn.unread[:len(turn.unread)-1])
+		if turn.unread = turn.unread[hits:]; len(turn.result.Tokens) == 0 {
+			turn.result.Reused = hits
+		}
+	}
 	most := alone
 	if slices.ContainsFunc(e.running, func(j *job) bool { return len(j.unread) == 1 }) {
 		most = inCompany // or they would wait for long
