@@ -61,7 +61,8 @@ func (m *Message) flatten() error {
 	return err
 }
 
-// joinParts returns the text of a list of parts.
+// joinParts returns the text of a list of parts, one right after the other: so chat templates write such a list, and
+// so package format reads it.
 func joinParts(content any) (string, error) {
 	parts, _ := content.([]any)
 	if len(parts) == 0 {
@@ -78,7 +79,7 @@ func joinParts(content any) (string, error) {
 		}
 		texts = append(texts, s)
 	}
-	return strings.Join(texts, "\n"), nil
+	return strings.Join(texts, ""), nil
 }
 
 // ToolsFromAPI reads what the API calls tools: functions that the model may call. Nothing,

@@ -34,7 +34,7 @@ func TestMessagesOfTheAPI(t *testing.T) {
 	}
 	for _, tt := range []struct{ messages, want string }{
 		{`[{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}]`, "system: a; user: b; "},
-		{`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]`, "user: a\nb; "},
+		{`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]`, "user: ab; "},
 		{call(`"{\"a\": [1]}"`), `assistant: x; f({"a": [1]}); `},
 		{call(`{"a": 1}`), `assistant: x; f({"a": 1}); `},
 		{call(`"no JSON"`), `assistant: x; f("no JSON"); `},
