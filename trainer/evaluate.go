@@ -29,7 +29,10 @@ type Evaluator struct {
 }
 
 // measured is the mean loss of a batch, and what it is a mean of.
-type measured struct{ loss, weight, targets float64 }
+type measured struct {
+	loss, weight, targets float64
+	following, tokens     float64 // of ORPO: the part of the loss that is a mean over so many tokens, whatever weight is
+}
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
 // batches of so many rows of seq tokens, whose positions stay below maxPosition. check
@@ -103,16 +106,18 @@ func (e *Evaluator) Loss(ctx context.Context, batches iter.Seq[data.Batch]) (los
 
 // meanOf returns the mean loss of batches, and their targets.
 func meanOf(batches []measured) (loss float64, targets int) {
-	sum, weight := 0.0, 0.0
+	var sum, weight, following, tokens float64
 	for _, b := range batches {
-		sum += b.loss * b.weight
+		sum += (b.loss - b.following) * b.weight
 		weight += b.weight
+		following += b.following * b.tokens
+		tokens += b.tokens
 		targets += int(b.targets)
 	}
 	if weight == 0 {
 		return 0, 0
 	}
-	return sum / weight, targets
+	return sum/weight + following/max(tokens, 1), targets
 }
 
 // forward returns the loss of a batch with so many targets.
@@ -151,6 +156,7 @@ func (e *Evaluator) batch(ctx context.Context, b data.Batch) (m measured, err er
 	if err = e.judge.begin(b, of); err == nil {
 		m.loss, err = e.forward(ctx, b, targets)
 	}
+	m.following, m.tokens = e.judge.following()
 	return m, err
 }
 

@@ -114,6 +114,20 @@ func (j *judge) weigh(losses, slopes []float32) (float64, error) {
 	return loss, nil
 }
 
+// following returns what the loss of the batch at hand has of following the chosen answers, as ORPO has it, and the tokens
+// that this is a mean over.
+func (j *judge) following() (loss, tokens float64) {
+	if j == nil || j.config.Method() != preference.ORPO {
+		return 0, 0
+	}
+	for _, a := range j.answers {
+		if a.Role == data.Chosen {
+			loss -= a.LogProb / float64(j.of.ChosenTokens)
+		}
+	}
+	return loss, float64(j.of.ChosenTokens)
+}
+
 // forget begins the metrics anew.
 func (j *judge) forget() {
 	if j != nil {

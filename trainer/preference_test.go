@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,41 @@ func TestEveryLossOfPreferencesIsLearned(t *testing.T) {
 				t.Errorf("the last step has %+v", *last.Metrics)
 			}
 		})
+	}
+}
+
+// TestAnEvaluationDoesNotDependOnItsBatches: ORPO's loss is a mean over pairs and one over tokens, of which batches have
+// other shares.
+func TestAnEvaluationDoesNotDependOnItsBatches(t *testing.T) {
+	c := preference.Default()
+	c.Stage = preference.ORPO
+	all := pairsOf(t, true, true, false)
+	want := 0.0
+	for _, batch := range []int{len(all), 1, 3} {
+		m, err := models.New([]byte(llamaOf), autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(1)
+		e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: batch, Seq: len(all[0].IDs),
+			Optim: optim.DefaultConfig(), Preference: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		got, _, err := e.Evaluate(t.Context(), data.Batches(all, batch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch == len(all) {
+			s, err := e.Step(t.Context(), slices.Collect(data.Batches(all, batch)), 0)
+			if want = s.Loss; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !(math.Abs(got-want) <= rounding*want) {
+			t.Errorf("in batches of %d the loss is %.9g, that of a step %.9g", batch, got, want)
+		}
 	}
 }
 

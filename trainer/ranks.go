@@ -196,13 +196,13 @@ func everybody(w *distributed.World, mine []measured, failed error) ([]measured,
 	}
 	var numbers []float64
 	for _, m := range mine {
-		numbers = append(numbers, m.loss, m.weight, m.targets)
+		numbers = append(numbers, m.loss, m.weight, m.targets, m.following, m.tokens)
 	}
 	all, err := tell(w, "an evaluation", failed, numbers)
 	ranks := make([][]measured, len(all))
 	for i, numbers := range all {
-		for m := range slices.Chunk(numbers, 3) {
-			ranks[i] = append(ranks[i], measured{m[0], m[1], m[2]})
+		for m := range slices.Chunk(numbers, 5) {
+			ranks[i] = append(ranks[i], measured{m[0], m[1], m[2], m[3], m[4]})
 		}
 	}
 	return inTurn(ranks), err
