@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
@@ -17,8 +18,8 @@ import (
 	"github.com/seed98097648/tune/internal/plainjson"
 )
 
-// readParquet reads the rows of a Parquet file. Lists become JSON arrays, structs and maps objects,
-// and numbers that are not finite null.
+// readParquet reads the rows of a Parquet file. Lists become JSON arrays, structs and maps objects, dates and times
+// texts, and numbers that are not finite null.
 func readParquet(f *os.File, path string, yield func(Record, error) bool) error {
 	rows, err := openParquet(f)
 	if err != nil {
@@ -269,6 +270,9 @@ func appendValue(b []byte, v parquet.Value, t parquet.Type) ([]byte, error) {
 			return appendDecimal(b, v, int(logical.Scale))
 		}
 	}
+	if text := timeText(v, logical); text != "" {
+		return appendText(b, text), nil
+	}
 	var plain any
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -277,8 +281,6 @@ func appendValue(b []byte, v parquet.Value, t parquet.Type) ([]byte, error) {
 		plain = v.Int32()
 	case parquet.Int64:
 		plain = v.Int64()
-	case parquet.Int96:
-		plain = v.Int96()
 	case parquet.Float:
 		plain = finite(v.Float())
 	case parquet.Double:
@@ -292,6 +294,54 @@ func appendValue(b []byte, v parquet.Value, t parquet.Type) ([]byte, error) {
 	}
 	text, err := json.Marshal(plain)
 	return append(b, text...), err
+}
+
+// timeText writes a date or a time as Python's str does, with no more digits than it has; "" for what is none.
+func timeText(v parquet.Value, logical any) string {
+	const date, clock = "2006-01-02", "15:04:05.999999999"
+	whole := int64(0)
+	switch v.Kind() {
+	case parquet.Int32:
+		whole = int64(v.Int32())
+	case parquet.Int64:
+		whole = v.Int64()
+	case parquet.Int96: // the nanoseconds of a Julian day
+		const epoch = 2440588 // 1970-01-01
+		x := v.Int96()
+		return time.Unix((int64(x[2])-epoch)*86400, x.Int64()).UTC().Format(date + " " + clock)
+	default: // a broken file says anything of its columns
+		return ""
+	}
+	switch t := logical.(type) {
+	case *format.DateType:
+		return time.Unix(whole*86400, 0).UTC().Format(date)
+	case *format.TimeType:
+		if at, ok := moment(whole, t.Unit); ok {
+			return at.Format(clock)
+		}
+	case *format.TimestampType:
+		layout := date + " " + clock
+		if t.IsAdjustedToUTC {
+			layout += "+00:00"
+		}
+		if at, ok := moment(whole, t.Unit); ok {
+			return at.Format(layout)
+		}
+	}
+	return ""
+}
+
+// moment returns when so many units of 1970 and later have passed; ok is false for a unit that is not known.
+func moment(n int64, unit format.TimeUnit) (at time.Time, ok bool) {
+	switch unit.Value.(type) {
+	case *format.MilliSeconds:
+		at, ok = time.UnixMilli(n), true
+	case *format.MicroSeconds:
+		at, ok = time.UnixMicro(n), true
+	case *format.NanoSeconds:
+		at, ok = time.Unix(0, n), true
+	}
+	return at.UTC(), ok
 }
 
 // finite returns a number that JSON has, or nil.

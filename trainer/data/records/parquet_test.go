@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 
 	"github.com/seed98097648/tune/internal/testdata"
 )
@@ -114,6 +116,35 @@ func TestNestedColumns(t *testing.T) {
 		map[int]string{1: "calls"})
 }
 
+// TestTimesAreTexts: a number of days, or of units that only the file's schema tells, says nothing by itself.
+func TestTimesAreTexts(t *testing.T) {
+	clock := int64(13*3600+5*60+9)*1e9 + 120_000_000
+	nanos := time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC).UnixNano() + clock
+	schema := parquet.NewSchema("rows", parquet.Group{
+		"a": parquet.Date(), "b": parquet.Time(parquet.Millisecond), "c": parquet.Timestamp(parquet.Millisecond),
+		"d": parquet.TimestampAdjusted(parquet.Microsecond, false), "e": parquet.Timestamp(parquet.Nanosecond),
+		"f": parquet.Leaf(parquet.Int96Type), "g": parquet.Optional(parquet.Date()),
+	})
+	values := []parquet.Value{parquet.Int32Value(int32(nanos / 86400e9)), parquet.Int32Value(int32(clock / 1e6)),
+		parquet.Int64Value(nanos / 1e6), parquet.Int64Value(-clock / 1e3), parquet.Int64Value(nanos + 1),
+		parquet.Int96Value(deprecated.Int96{uint32(clock), uint32(clock >> 32), 2440588 + uint32(nanos/86400e9)}),
+		parquet.NullValue()}
+	for i := range values {
+		values[i] = values[i].Level(0, 0, i)
+	}
+	var buffer bytes.Buffer
+	w := parquet.NewWriter(&buffer, schema)
+	if _, err := w.WriteRows([]parquet.Row{values}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantColumns(t, file(t, "a.parquet", buffer.String()), []map[string]string{{"a": `"2024-02-29"`, "b": `"13:05:09.12"`,
+		"c": `"2024-02-29 13:05:09.12+00:00"`, "d": `"1969-12-31 10:54:50.88"`, "e": `"2024-02-29 13:05:09.120000001+00:00"`,
+		"f": `"2024-02-29 13:05:09.12"`, "g": "null"}}, nil)
+}
+
 // annotated is a group that calls itself a list.
 type annotated struct{ parquet.Node }
 
@@ -190,6 +221,7 @@ func TestAColumnThatIsNotWhatItsTypeNeedsIsRead(t *testing.T) {
 		{parquet.Int32Value(5), parquet.JSON().Type(), "5"},
 		{parquet.DoubleValue(0.5), parquet.Decimal(2, 9, parquet.Int32Type).Type(), "0.5"},
 		{parquet.ByteArrayValue([]byte("a")), parquet.Uint(64).Type(), `"a"`},
+		{parquet.DoubleValue(0.5), parquet.Timestamp(parquet.Millisecond).Type(), "0.5"},
 	} {
 		if got, err := appendValue(nil, c.value, c.is); string(got) != c.want || err != nil {
 			t.Errorf("%v as %v: %s, %v, want %s", c.value, c.is, got, err, c.want)
