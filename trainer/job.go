@@ -114,7 +114,7 @@ func (j *Job) Close() error {
 
 func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	c := j.Config
-	if err := j.Model.Config.CheckLength("trainer.Config.Seq", c.Positions(c.Seq)); err != nil {
+	if err := c.CheckLength(j.Model); err != nil {
 		return err
 	}
 	if tok.VocabSize() > j.Model.Vocab() {

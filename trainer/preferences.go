@@ -53,16 +53,12 @@ func (c Config) forks() corpus.Forks {
 	return corpus.Forks{Longest: math.MaxInt}
 }
 
-// Positions returns how many positions a row of so many tokens has at most: of two answers that
-// share one, each has half.
-func (c Config) Positions(seq int) int {
-	if c.Preference.Enabled() {
-		return seq / 2
-	}
-	return seq
+// CheckLength refuses rows of more tokens than the model has positions for.
+func (c Config) CheckLength(m *models.Model) error {
+	return m.Config.CheckLength("trainer.Config.Seq", c.Seq, c.RowOf(1))
 }
 
-// RowOf returns the longest row for a model of so many positions.
+// RowOf returns the longest row for a model of so many positions: of two answers that share one, each has half.
 func (c Config) RowOf(positions int) int {
 	if c.Preference.Enabled() {
 		return 2 * positions

@@ -308,7 +308,7 @@ func TestPublishedDPO(t *testing.T) {
 		t.Errorf("%+v, %+v", c, job.Corpus.Report)
 	}
 	// An answer with its prompt has up to cutoff_len tokens, and two share a row, which is no longer than need be.
-	if c.Seq > 2*2048 || c.Positions(c.Seq) > 2048 || job.Corpus.Report.Truncated != 5 || job.Corpus.Report.Empty != 2 {
+	if c.Seq > 2*2048 || job.Corpus.Report.Truncated != 5 || job.Corpus.Report.Empty != 2 {
 		t.Errorf("rows of %d tokens, %d cut", c.Seq, job.Corpus.Report.Truncated)
 	}
 	if !strings.Contains(notes, "cutoff_len: two answers share a row, which has twice as many tokens") {

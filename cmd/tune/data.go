@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
@@ -60,6 +61,13 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags) (err
 	}
 	if _, err := c.readConfig(&p.config); err != nil {
 		return err
+	}
+	mem := transport.NewShapes("tensors")
+	defer closing(mem, &err)
+	if m, _ := shape(p.config, mem); m != nil { // what is wrong with the model itself is nothing of the data
+		if err := p.config.CheckLength(m); err != nil {
+			return err
+		}
 	}
 	tok, err := p.config.Tokenizer()
 	if err != nil {

@@ -125,7 +125,7 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 		return err
 	}
 	defer closing(in, &err)
-	if err := in.model.Config.CheckLength("--seq", e.Seq); err != nil {
+	if err := in.model.Config.CheckLength("--seq", e.Seq, 1); err != nil {
 		return err
 	}
 	held, err := corpus.LoadEval(ctx, e.Data, trainer.DataModel(e.Config, in.tokenizer))

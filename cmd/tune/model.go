@@ -46,20 +46,17 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	var m *models.Model
+	var config []byte
 	if t.LoRA.Enabled() {
-		m, err := models.Shape(t.Model, mem, options)
-		if err == nil {
-			err = t.CheckParts(m)
+		m, err = models.Shape(t.Model, mem, options)
+	} else if config, err = models.ReadConfig(t.Model); err == nil {
+		if m, err = models.NewWith(config, mem, options); err != nil {
+			err = fmt.Errorf("%s: %w", t.Model, err)
 		}
-		return m, err
 	}
-	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.NewWith(config, mem, options)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.Model, err)
-	}
-	return m, cmp.Or(m.Config.CheckLength("--seq", t.Positions(t.Seq)), t.CheckParts(m))
+	return m, cmp.Or(t.CheckLength(m), t.CheckParts(m))
 }

@@ -48,7 +48,7 @@ func newVariant(ctx context.Context, o Options, selection string) (*variant, err
 }
 
 func (v *variant) build(ctx context.Context, o Options) error {
-	err := v.model.Config.CheckLength("the sequence length", o.Seq)
+	err := v.model.Config.CheckLength("the sequence length", o.Seq, 1)
 	if err != nil {
 		return err
 	}

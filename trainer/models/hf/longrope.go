@@ -55,15 +55,20 @@ func (c *Config) longRopeTable() (*nn.RopeTable, error) {
 	return table, c.checkAngles(table)
 }
 
-// CheckLength refuses rows, called what, of more tokens than the model has positions.
-func (c *Config) CheckLength(what string, tokens int) error {
-	if tokens <= c.MaxPositionEmbeddings {
+// CheckLength refuses rows, called what, of more tokens than the model has positions; or if several texts have equal
+// parts of a row, of more than it has for each.
+func (c *Config) CheckLength(what string, tokens, texts int) error {
+	if tokens/texts <= c.MaxPositionEmbeddings {
 		return nil
 	}
 	field := "max_position_embeddings"
 	if c.shortRope {
 		field = "original_max_position_embeddings, up to which longrope is supported,"
 	}
-	return fmt.Errorf("%s is %d, but the model's %s is %d: choose at most that", what, tokens, field,
-		c.MaxPositionEmbeddings)
+	most := "that"
+	if texts > 1 {
+		most = fmt.Sprintf("%d, as %d answers share a row", texts*c.MaxPositionEmbeddings, texts)
+	}
+	return fmt.Errorf("%s is %d, but the model's %s is %d: choose at most %s", what, tokens, field,
+		c.MaxPositionEmbeddings, most)
 }

@@ -39,10 +39,10 @@ func TestShortFactorsHoldUpToTheOriginalLength(t *testing.T) {
 				t.Errorf("%s: frequencies %v; number %d is to be %v", kind, table.InvFreq, i, want)
 			}
 		}
-		if err := c.CheckLength("--seq", 4096); err != nil {
+		if err := c.CheckLength("--seq", 4096, 1); err != nil {
 			t.Error(err)
 		}
-		if err := c.CheckLength("--seq", 4097); err == nil || !strings.Contains(err.Error(),
+		if err := c.CheckLength("--seq", 4097, 1); err == nil || !strings.Contains(err.Error(),
 			"--seq is 4097, but the model's original_max_position_embeddings, up to which longrope") {
 			t.Errorf("rows beyond the short factors: %v", err)
 		}
@@ -59,7 +59,7 @@ func TestARopeThatDoesNotStretchKeepsItsLength(t *testing.T) {
 	if err != nil || c.MaxPositionEmbeddings != 131072 {
 		t.Errorf("%d positions, %v", c.MaxPositionEmbeddings, err)
 	}
-	if err := c.CheckLength("--seq", 131073); err == nil || !strings.Contains(err.Error(),
+	if err := c.CheckLength("--seq", 131073, 1); err == nil || !strings.Contains(err.Error(),
 		"max_position_embeddings is 131072") {
 		t.Errorf("more tokens than positions: %v", err)
 	}
