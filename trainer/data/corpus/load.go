@@ -44,8 +44,8 @@ const (
 
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
-	before, first, cutOff := l.report, l.seen(), l.cutOff
 	l.before, l.isFirst = nil, false
+	before, first, cutOff := l.report, l.seen(), l.cutOff
 	for _, file := range s.Files {
 		if l.isEnough(first) {
 			break
@@ -86,7 +86,13 @@ func (l *loader) isEnough(before int) bool {
 }
 
 // seen counts what was read, used or not.
-func (l *loader) seen() int { return l.report.Examples + l.report.Empty + l.report.Bad }
+func (l *loader) seen() int {
+	n := l.report.Examples + l.report.Empty + l.report.Bad
+	if l.isFirst { // and waits
+		n++
+	}
+	return n
+}
 
 // readFile adds the examples of one file of a source, before which there were so many.
 func (l *loader) readFile(ctx context.Context, s Source, file string, first int) error {

@@ -57,6 +57,24 @@ func TestAPromptIsOnceInARowWhereItMayBe(t *testing.T) {
 	}
 }
 
+// TestOneMarkedAnswerIsNotMadeTwo: the first waits for the one after it, and that is one more than may be read.
+func TestOneMarkedAnswerIsNotMadeTwo(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(
+		`{"prompt": "a", "completion": "b", "label": true}`+"\n", 4)}), "a.jsonl")
+	m, none := model(64), 0.0
+	m.Kind = Marked
+	for most, want := range map[int]int{2: 2, 3: 3} {
+		config := Config{Paths: []string{path}, EvalSize: &none, MaxSamples: most}
+		if r := load(t, config, m).Report; r.Examples != want {
+			t.Errorf("at most %d: %d examples", most, r.Examples)
+		}
+	}
+	_, err := Load(t.Context(), Config{Paths: []string{path}, EvalSize: &none, MaxSamples: 1}, m)
+	if err == nil || !strings.Contains(err.Error(), "one marked answer alone") {
+		t.Errorf("at most 1: %v", err)
+	}
+}
+
 // TestABadMarkedRowIsAlone: rows whose prompts cannot be written are left out by name, and no others.
 func TestABadMarkedRowIsAlone(t *testing.T) {
 	row := func(prompt, answer string) string {
