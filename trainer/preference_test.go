@@ -99,10 +99,10 @@ func TestEveryLossOfPreferencesIsLearned(t *testing.T) {
 			if !(s.After.Loss < s.Before.Loss) {
 				t.Errorf("held-out loss %g -> %g", s.Before.Loss, s.After.Loss)
 			}
-			if b, a := s.Before.Metrics, s.After.Metrics; !(a.Accuracy > b.Accuracy) || !(a.Margin > b.Margin) {
+			if b, a := s.Before.Metrics, s.After.Metrics; !(a.Accuracy > b.Accuracy) || !(*a.Margin > *b.Margin) {
 				t.Errorf("before %+v, after %+v", *b, *a)
 			}
-			if c.NeedsReference() && (first.Metrics.Chosen != 0 || first.Metrics.Margin != 0) {
+			if c.NeedsReference() && (*first.Metrics.Chosen != 0 || *first.Metrics.Margin != 0) {
 				t.Errorf("before the first step the model is not its own reference: %+v", *first.Metrics)
 			}
 			if last.Metrics.Accuracy < 0.9 {
@@ -188,10 +188,10 @@ func TestTheReferenceOfATrainedAdapterIsTheModelWithoutIt(t *testing.T) {
 		return nil
 	}
 	base, own, off := metrics(false, false), metrics(true, false), metrics(true, true)
-	if own.Chosen != 0 || off.Chosen == 0 || off.ChosenLogProb != own.ChosenLogProb {
+	if *own.Chosen != 0 || *off.Chosen == 0 || *off.ChosenLogProb != *own.ChosenLogProb {
 		t.Errorf("with an adapter %+v, of one that was trained %+v", *own, *off)
 	}
-	if d := off.ChosenLogProb - off.Chosen/c.Beta - base.ChosenLogProb; !(math.Abs(d) <= 1e-4) {
+	if d := *off.ChosenLogProb - *off.Chosen/c.Beta - *base.ChosenLogProb; !(math.Abs(d) <= 1e-4) {
 		t.Errorf("the reference differs from the model without the adapter by %g", d)
 	}
 }
@@ -388,7 +388,7 @@ func TestTheReferenceIsNotOfAKernelThatWasTakenOff(t *testing.T) {
 	if calls < 3 || len(s.Wrong) != 1 {
 		t.Errorf("%d calls, found wrong: %v", calls, s.Wrong)
 	}
-	if m := s.Before.Metrics; m.Chosen != 0 || m.Rejected != 0 || first.Metrics.Chosen != 0 || first.Metrics.Rejected != 0 {
+	if m := s.Before.Metrics; *m.Chosen != 0 || *m.Rejected != 0 || *first.Metrics.Chosen != 0 || *first.Metrics.Rejected != 0 {
 		t.Errorf("the model is not its own reference: %+v, %+v", *m, *first.Metrics)
 	}
 }

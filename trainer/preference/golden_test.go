@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -128,12 +129,11 @@ func comparePairs(t *testing.T, r recorded, params map[string]any) {
 	c.Count(&of, answers)
 	var sums Sums
 	loss, m := c.Add(answers, of, &sums), sums.Metrics()
-	following := 0.0 // the recorded loss of ORPO is without that of following the chosen answers
+	following, nll := 0.0, 0.0 // the recorded loss of ORPO is without that of following the chosen answers
 	if c.Stage == ORPO {
-		following = 1 / float64(of.ChosenTokens)
-		loss -= m.NLL
+		following, nll = 1/float64(of.ChosenTokens), *m.NLL
 	}
-	near(t, "loss", loss, r.floats("f64.loss")[0], math.Abs(m.NLL))
+	near(t, "loss", loss-nll, r.floats("f64.loss")[0], math.Abs(nll))
 	for i := range chosen {
 		near(t, "gradient of a chosen answer", answers[2*i].Slope+following, r.floats("f64.grad.policy_chosen_logps")[i], 1)
 		near(t, "gradient of a rejected answer", answers[2*i+1].Slope, r.floats("f64.grad.policy_rejected_logps")[i], 1)
@@ -143,12 +143,12 @@ func comparePairs(t *testing.T, r recorded, params map[string]any) {
 
 // compareMetrics compares what trl logs of the variant.
 func compareMetrics(t *testing.T, r recorded, m Metrics) {
-	scale := math.Abs(m.ChosenLogProb) + math.Abs(m.RejectedLogProb)
-	for name, got := range map[string]float64{"rewards_chosen": m.Chosen, "rewards_rejected": m.Rejected,
-		"rewards_margins": m.Margin, "rewards_accuracies": m.Accuracy, "logps_chosen": m.ChosenLogProb,
-		"logps_rejected": m.RejectedLogProb, "log_odds_ratio": m.OddsRatio, "log_odds_chosen": m.Odds, "kl": m.KL} {
-		if r.has("f64." + name) {
-			near(t, name, got, r.floats("f64." + name)[0], scale)
+	all := m.Named()
+	scale := math.Abs(all["logps/chosen"]) + math.Abs(all["logps/rejected"])
+	for _, name := range []string{"rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies",
+		"logps/chosen", "logps/rejected", "log_odds_ratio", "log_odds_chosen", "kl"} {
+		if recorded := "f64." + strings.ReplaceAll(name, "/", "_"); r.has(recorded) {
+			near(t, name, all[name], r.floats(recorded)[0], scale)
 		}
 	}
 }

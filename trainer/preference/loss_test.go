@@ -1,6 +1,8 @@
 package preference
 
 import (
+	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -87,27 +89,63 @@ func TestMetricsOfPairsAndOfMarkedAnswers(t *testing.T) {
 	for _, test := range []struct {
 		stage   string
 		answers []Answer
-		want    Metrics
+		want    map[string]float64
 	}{
 		{DPO, append(answersOf(pair, -4, -8), Answer{Role: data.Chosen, Tokens: 4, LogProb: -9, Reference: -8},
 			Answer{Role: data.Rejected, Tokens: 4, LogProb: -6, Reference: -6}),
-			Metrics{Chosen: 0, Rejected: 0.25, Margin: -0.25, ChosenLogProb: -6.5, RejectedLogProb: -7}},
+			map[string]float64{"rewards/chosen": 0, "rewards/rejected": 0.25, "rewards/margins": -0.25,
+				"rewards/accuracies": 0, "logps/chosen": -6.5, "logps/rejected": -7}},
 		{SimPO, answersOf(pair, -4, -8),
-			Metrics{Chosen: -0.5, Rejected: -1, Margin: 0.5, Accuracy: 1, ChosenLogProb: -1, RejectedLogProb: -2}},
-		{KTO, marked, Metrics{Chosen: -0.5, Rejected: -2, Margin: 1.5, Accuracy: 2. / 3, ChosenLogProb: -6,
-			RejectedLogProb: -12}},
-		{KTO, marked[:1], Metrics{Chosen: 0.5, Accuracy: 1, ChosenLogProb: -4}}, // no margin, and nothing mismatched
+			map[string]float64{"rewards/chosen": -0.5, "rewards/rejected": -1, "rewards/margins": 0.5,
+				"rewards/accuracies": 1, "logps/chosen": -1, "logps/rejected": -2}},
+		{KTO, marked, map[string]float64{"rewards/chosen": -0.5, "rewards/rejected": -2, "rewards/margins": 1.5,
+			"rewards/accuracies": 2. / 3, "logps/chosen": -6, "logps/rejected": -12, "kl": 0}},
+		{KTO, marked[:1], // no margin, and nothing mismatched
+			map[string]float64{"rewards/chosen": 0.5, "rewards/accuracies": 1, "logps/chosen": -4, "kl": 0}},
 		{KTO, append(answersOf([]data.Role{data.Mismatched}, -4), marked[0]),
-			Metrics{Chosen: 0.5, Accuracy: 1, ChosenLogProb: -4, KL: 1}},
+			map[string]float64{"rewards/chosen": 0.5, "rewards/accuracies": 1, "logps/chosen": -4, "kl": 1}},
 	} {
 		c, sums := Config{Stage: test.stage, Beta: 0.5, ChosenWeight: 1, RejectedWeight: 1}, Sums{}
 		c.Add(slices.Clone(test.answers), Total{3, 8}, &sums)
-		if got := *sums.Metrics(); got != test.want {
-			t.Errorf("%s: %+v, want %+v", test.stage, got, test.want)
+		if got := sums.Metrics().Named(); !maps.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.stage, got, test.want)
 		}
 	}
 	if m := new(Sums).Metrics(); m != nil || m.Named() != nil {
 		t.Errorf("of nothing: %+v", m)
+	}
+}
+
+// TestWhatIsNotThereIsNotTold: a step of KTO may have no bad answers, and a mean that is 0 is one.
+func TestWhatIsNotThereIsNotTold(t *testing.T) {
+	good := []Answer{{Role: data.Chosen, Tokens: 2, LogProb: -1, Reference: -2},
+		{Role: data.Mismatched, Tokens: 2, LogProb: -3}}
+	pair := []Answer{{Role: data.Chosen, Tokens: 2, LogProb: -1}, {Role: data.Rejected, Tokens: 2, LogProb: -1}}
+	for stage, test := range map[string]struct {
+		answers []Answer
+		want    map[string]float64
+	}{
+		KTO: {good, map[string]float64{"rewards/chosen": 0.5, "logps/chosen": -1, "rewards/accuracies": 1, "kl": 0}},
+		DPO: {pair, map[string]float64{"rewards/chosen": -0.5, "rewards/rejected": -0.5, "rewards/margins": 0,
+			"rewards/accuracies": 0, "logps/chosen": -1, "logps/rejected": -1}},
+		ORPO: {pair, map[string]float64{"rewards/chosen": -0.25, "rewards/rejected": -0.25, "rewards/margins": 0,
+			"rewards/accuracies": 0, "logps/chosen": -0.5, "logps/rejected": -0.5, "nll_loss": 0.5, "log_odds_chosen": 0,
+			"log_odds_ratio": -math.Ln2}},
+	} {
+		c := Config{Stage: stage, Beta: 0.5, ChosenWeight: 1, RejectedWeight: 1}
+		var of Total
+		c.Count(&of, test.answers)
+		var sums Sums
+		c.Add(test.answers, of, &sums)
+		text, err := json.Marshal(sums.Metrics())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		if err := json.Unmarshal(text, &got); err != nil || !maps.Equal(got, test.want) ||
+			!maps.Equal(sums.Metrics().Named(), test.want) {
+			t.Errorf("%s: %s, %v, want %v", stage, text, err, test.want)
+		}
 	}
 }
 

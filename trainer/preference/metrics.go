@@ -4,34 +4,35 @@ import "github.com/seed98097648/tune/trainer/data"
 
 // Metrics are what trl logs, by its names: means over the examples of a step or of an evaluation.
 // A reward is beta times what an answer's log-probability has gained on the reference; without a
-// reference it is beta times the mean log-probability of its tokens. What a stage does not have is 0.
+// reference it is beta times the mean log-probability of its tokens. What a stage does not have is nil, and so is what
+// is of good answers, or of bad ones, in a step of KTO without any.
 type Metrics struct {
-	Chosen   float64 `json:"rewards/chosen"`
-	Rejected float64 `json:"rewards/rejected"`
-	Margin   float64 `json:"rewards/margins"`
+	Chosen   *float64 `json:"rewards/chosen,omitempty"`
+	Rejected *float64 `json:"rewards/rejected,omitempty"`
+	Margin   *float64 `json:"rewards/margins,omitempty"`
 	// Accuracy is the share of pairs whose chosen answer has the higher reward; trl has none for KTO, where
 	// here it is the share of answers whose reward has the right sign.
-	Accuracy        float64 `json:"rewards/accuracies"`
-	ChosenLogProb   float64 `json:"logps/chosen"`
-	RejectedLogProb float64 `json:"logps/rejected"`
+	Accuracy        float64  `json:"rewards/accuracies"`
+	ChosenLogProb   *float64 `json:"logps/chosen,omitempty"`
+	RejectedLogProb *float64 `json:"logps/rejected,omitempty"`
 
-	NLL       float64 `json:"nll_loss,omitempty"`        // of ORPO: the loss of following the chosen answers
-	OddsRatio float64 `json:"log_odds_ratio,omitempty"`  // of ORPO, with trl's sign
-	Odds      float64 `json:"log_odds_chosen,omitempty"` // of ORPO
-	KL        float64 `json:"kl,omitempty"`              // of KTO
+	NLL       *float64 `json:"nll_loss,omitempty"`        // of ORPO: the loss of following the chosen answers
+	OddsRatio *float64 `json:"log_odds_ratio,omitempty"`  // of ORPO, with trl's sign
+	Odds      *float64 `json:"log_odds_chosen,omitempty"` // of ORPO
+	KL        *float64 `json:"kl,omitempty"`              // of KTO
 }
 
-// Named returns the metrics by their names, without those that the stage does not have; nil of nil.
+// Named returns the metrics that there are by their names; nil of nil.
 func (m *Metrics) Named() map[string]float64 {
 	if m == nil {
 		return nil
 	}
-	all := map[string]float64{"rewards/chosen": m.Chosen, "rewards/rejected": m.Rejected, "rewards/margins": m.Margin,
-		"rewards/accuracies": m.Accuracy, "logps/chosen": m.ChosenLogProb, "logps/rejected": m.RejectedLogProb}
-	for name, v := range map[string]float64{"nll_loss": m.NLL, "log_odds_ratio": m.OddsRatio, "log_odds_chosen": m.Odds,
-		"kl": m.KL} {
-		if v != 0 {
-			all[name] = v
+	all := map[string]float64{"rewards/accuracies": m.Accuracy}
+	for name, v := range map[string]*float64{"rewards/chosen": m.Chosen, "rewards/rejected": m.Rejected,
+		"rewards/margins": m.Margin, "logps/chosen": m.ChosenLogProb, "logps/rejected": m.RejectedLogProb,
+		"nll_loss": m.NLL, "log_odds_ratio": m.OddsRatio, "log_odds_chosen": m.Odds, "kl": m.KL} {
+		if v != nil {
+			all[name] = *v
 		}
 	}
 	return all
@@ -44,7 +45,8 @@ type Sums struct {
 	chosens, rejecteds       int
 	right, compared          int
 	nll, oddsRatio, odds, kl float64
-	chosenTokens, batches    int
+	chosenTokens, odd        int // of ORPO: tokens and pairs
+	batches                  int // of KTO
 }
 
 // Metrics returns the means, nil of nothing.
@@ -52,14 +54,19 @@ func (s *Sums) Metrics() *Metrics {
 	if s.compared == 0 {
 		return nil
 	}
-	mean := func(sum float64, n int) float64 { return sum / float64(max(n, 1)) }
+	mean := func(sum float64, n int) *float64 {
+		if n == 0 {
+			return nil
+		}
+		return new(sum / float64(n))
+	}
 	m := &Metrics{Chosen: mean(s.chosen, s.chosens), Rejected: mean(s.rejected, s.rejecteds),
-		Accuracy:      mean(float64(s.right), s.compared),
+		Accuracy:      float64(s.right) / float64(s.compared),
 		ChosenLogProb: mean(s.chosenLog, s.chosens), RejectedLogProb: mean(s.rejectedLog, s.rejecteds),
-		NLL: mean(s.nll, s.chosenTokens), OddsRatio: mean(s.oddsRatio, s.compared), Odds: mean(s.odds, s.compared),
+		NLL: mean(s.nll, s.chosenTokens), OddsRatio: mean(s.oddsRatio, s.odd), Odds: mean(s.odds, s.odd),
 		KL: mean(s.kl, s.batches)}
-	if s.chosens > 0 && s.rejecteds > 0 {
-		m.Margin = m.Chosen - m.Rejected
+	if m.Chosen != nil && m.Rejected != nil {
+		m.Margin = new(*m.Chosen - *m.Rejected)
 	}
 	return m
 }
@@ -82,7 +89,7 @@ func (c Config) watchPair(s *Sums, chosen, rejected Answer) {
 	}
 	if c.Method() == ORPO {
 		odds := logOdds(sure(chosen.mean()), sure(rejected.mean()))
-		s.odds, s.oddsRatio = s.odds+odds, s.oddsRatio+logSigmoid(odds)
+		s.odds, s.oddsRatio, s.odd = s.odds+odds, s.oddsRatio+logSigmoid(odds), s.odd+1
 		s.nll, s.chosenTokens = s.nll-chosen.LogProb, s.chosenTokens+chosen.Tokens
 	}
 }

@@ -189,7 +189,11 @@ func rewards(m *preference.Metrics) string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf("accuracy %.2f  margin %.3f  ", m.Accuracy, m.Margin)
+	text := fmt.Sprintf("accuracy %.2f  ", m.Accuracy)
+	if m.Margin != nil {
+		text += fmt.Sprintf("margin %.3f  ", *m.Margin)
+	}
+	return text
 }
 
 func (p *Printer) onEval(e trainer.Eval) {
