@@ -43,7 +43,7 @@ func (c Checkpoints) inSteps(epoch int) Checkpoints {
 // saves reports whether there are to be checkpoints.
 func (c Checkpoints) saves() bool { return c.SaveEvery > 0 || c.SaveEpochs > 0 }
 
-func (c Checkpoints) validate(out, unevaluated string) error {
+func (c Checkpoints) validate(out string) error {
 	var errs []error
 	for _, n := range []struct {
 		field string
@@ -61,15 +61,8 @@ func (c Checkpoints) validate(out, unevaluated string) error {
 			errs = append(errs, fmt.Errorf("trainer.Checkpoints.%s is %g, must not be negative", n.field, n.value))
 		}
 	}
-	if c.Patience > 0 && unevaluated != "" {
-		errs = append(errs, fmt.Errorf("trainer.Checkpoints.Patience is given with %s: it counts evaluations", unevaluated))
-	}
 	if c.saves() && out == "" {
 		errs = append(errs, errors.New("trainer.Checkpoints.SaveEvery is given without trainer.Config.Out: name the folder for the checkpoints"))
-	}
-	if c.LoadBest && unevaluated != "" {
-		errs = append(errs, fmt.Errorf("trainer.Checkpoints.LoadBest is given with %s: the best model is that of the best evaluation",
-			unevaluated))
 	}
 	return errors.Join(errs...)
 }

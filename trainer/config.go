@@ -133,6 +133,22 @@ func (c Config) unevaluated() string {
 	return ""
 }
 
+// needEvaluations reports what is of evaluations, which there are none of with what is given.
+func (c Config) needEvaluations(with string) error {
+	var errs []error
+	for _, f := range []struct {
+		given      bool
+		field, why string
+	}{{c.Checkpoints.LoadBest, "Checkpoints.LoadBest", "the best model is that of the best evaluation"},
+		{c.Checkpoints.Patience > 0, "Checkpoints.Patience", "it counts evaluations"},
+		{c.Metric.Name != "", "Metric.Name", "evaluations measure it"}} {
+		if f.given && with != "" {
+			errs = append(errs, fmt.Errorf("trainer.%s is given with %s: %s", f.field, with, f.why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 const (
 	mostEpochs     = 1e6
 	mostAccumulate = 1 << 16 // batches that are in memory together
@@ -186,6 +202,6 @@ func (c Config) Validate() error {
 	errs = append(errs, nearest.OneOf("trainer.Config.Precision", precision, models.Precisions()...), c.LoRA.Validate(),
 		c.Preference.Validate(), c.validatePreference(), c.Objective.Validate(), c.Words.Validate(),
 		c.Select.Validate(c.LoRA.Enabled()), c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()),
-		c.Checkpoints.validate(c.Out, c.unevaluated()), c.validateMetric())
+		c.Checkpoints.validate(c.Out), c.validateMetric(), c.needEvaluations(c.unevaluated()))
 	return errors.Join(errs...)
 }

@@ -172,6 +172,15 @@ func (j *Job) Deal() (l *data.Loader, shorter []int, err error) {
 	return l, lengths[:len(lengths)-1], nil
 }
 
+// CheckEval returns an error if what the configuration asks for takes rows to evaluate on, and there are none: of data
+// with a single row, nothing is held out.
+func (j *Job) CheckEval() error {
+	if rowsIn(j.Eval) > 0 {
+		return nil
+	}
+	return j.Config.needEvaluations("no rows to evaluate on, which corpus.Config.Eval would name")
+}
+
 // Counted returns the most tokens that count in the loss of a batch, of the first thousand. l is what Deal has returned.
 func (j *Job) Counted(l *data.Loader) (int, error) {
 	const looked = 1000

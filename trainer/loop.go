@@ -85,6 +85,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := j.Config.Validate(); err != nil {
 		return nil, err
 	}
+	if err := j.CheckEval(); err != nil {
+		return nil, err
+	}
 	j.Config = j.Config.WithDefaults()
 	j.Config.Checkpoints = j.Config.Checkpoints.inSteps(epochOf(j.Train.Len(), j.Config).steps())
 	c := j.Config

@@ -55,8 +55,6 @@ func (c Config) validateMetric() error {
 			m.Name)
 	case m.Name == "":
 		return nil
-	case c.unevaluated() != "":
-		return fmt.Errorf("trainer.Metric.Name is given with %s: evaluations measure it", c.unevaluated())
 	case c.Preference.Enabled():
 		return errors.New("trainer.Metric.Name is for answers to follow; preference.Config.Stage has accuracies of its own: " +
 			"leave it out")

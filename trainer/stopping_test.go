@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/metric"
 )
 
 func TestARunStopsWhenEvaluationsBecomeNoBetter(t *testing.T) {
@@ -41,6 +43,23 @@ func TestARunStopsWhenEvaluationsBecomeNoBetter(t *testing.T) {
 	patient.Config.Checkpoints.Threshold = 1e9 // only the first evaluation is better
 	if s := run1(t, patient); !s.Stopped || s.Steps != 3 {
 		t.Errorf("with a threshold that nothing reaches: %+v", s)
+	}
+}
+
+// TestWhatTakesEvaluationsTakesRows: of data with a single row nothing is held out, and a run would never look at what
+// it was asked for.
+func TestWhatTakesEvaluationsTakesRows(t *testing.T) {
+	for field, ask := range map[string]func(c *trainer.Config){
+		"Checkpoints.LoadBest": func(c *trainer.Config) { c.Checkpoints.LoadBest = true },
+		"Checkpoints.Patience": func(c *trainer.Config) { c.Checkpoints.Patience = 2 },
+		"Metric.Name":          func(c *trainer.Config) { c.Metric.Name = metric.TokenAccuracy },
+	} {
+		j := job(t)
+		ask(&j.Config)
+		j.Eval = nil
+		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "trainer."+field+" is given with no rows") {
+			t.Errorf("%s: error %v", field, err)
+		}
 	}
 }
 

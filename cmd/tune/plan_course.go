@@ -65,6 +65,9 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	}
 	t.config.Seq = read.Seq
 	job := &trainer.Job{Config: t.config, Train: read.Train, Eval: read.Eval, Sets: read.Sets, Tokenizer: tok}
+	if err := job.CheckEval(); err != nil {
+		return nil, err
+	}
 	if _, err := job.Questions(); err != nil {
 		return nil, err
 	}

@@ -281,6 +281,9 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 		if corpus.Train, corpus.Eval, err = holdOutRows(c, corpus.Train, m.Seed); err != nil {
 			return nil, err
 		}
+	case c.holdsOut() && c.EvalSize != nil:
+		return nil, fmt.Errorf("corpus.Config.EvalSize is %g, but nothing can be held out of one example, or one row: "+
+			"leave it out, or name data to evaluate on with corpus.Config.Eval", *c.EvalSize)
 	}
 	corpus.Report, corpus.places = l.report, l.places
 	corpus.Report.TrainRows, corpus.Report.EvalRows = corpus.Train.Len(), corpus.Eval.Len()

@@ -412,6 +412,15 @@ func TestHoldingOutTooMuchIsRefused(t *testing.T) {
 			t.Errorf("%g: error %v, want %q", c.size, err, c.want)
 		}
 	}
+	half := 0.5
+	one := Config{Paths: []string{path}, MaxSamples: 1, EvalSize: &half}
+	if _, err := Load(t.Context(), one, model(32)); err == nil ||
+		!strings.Contains(err.Error(), "EvalSize is 0.5, but nothing can be held out of one example") {
+		t.Errorf("of one example: error %v", err)
+	}
+	if one.EvalSize = nil; load(t, one, model(32)).Eval.Len() != 0 {
+		t.Error("one example is held out")
+	}
 }
 
 // The limit is one of each data set, whatever files it has, and what is behind it is not
