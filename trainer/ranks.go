@@ -20,6 +20,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Ranks says how several ranks train together; see Job.World.
@@ -124,6 +125,9 @@ func (r *session) checkRanks() (err error) {
 		"the data, or what the tokenizer makes of it, by its SHA-256": r.state.Data} {
 		mine[name] = fmt.Sprint(value)
 	}
+	if j.Config.LoRA.Adapter != "" { // a folder, whose weights are compared with all that is trained
+		mine["the adapter"] = j.Model.Adapter.Config().Numbers()
+	}
 	if from := j.Resume; from != nil {
 		sums, _ := os.ReadFile(from.file(checkpoint.SumsFile)) // which one of an earlier program has not
 		mine["the checkpoint"] = fmt.Sprintf("step %d with the checksums of SHA-256 %x", from.State.Step, sha256.Sum256(sums))
@@ -151,6 +155,46 @@ func (r *session) checkRanks() (err error) {
 		if errs != nil {
 			return fmt.Errorf("trainer: %s and %s differ; start all ranks with the same program, flags and files:\n%w",
 				w.Name(0), w.Name(rank), errors.Join(errs...))
+		}
+	}
+	return nil
+}
+
+// compareMachines is an error unless all ranks have the same plugins where their processors are of one kind: another file
+// of a kernel may compute otherwise. What plugins find on the machine may differ, and is told of.
+func (r *session) compareMachines() error {
+	w, first := r.job.World, r.state.Machine
+	if w == nil {
+		return nil
+	}
+	text, err := json.Marshal(first)
+	if err != nil {
+		return err
+	}
+	all, err := w.Exchange("the machines of the ranks", text)
+	if err != nil {
+		return err
+	}
+	for rank, text := range all {
+		var other placement.Machine
+		if err := json.Unmarshal(text, &other); err != nil {
+			return err
+		}
+		if rank == 0 {
+			first = other
+		}
+		var errs []error
+		for _, name := range differing(first.Plugins, other.Plugins) {
+			errs = append(errs, fmt.Errorf("the plugin %s, by its SHA-256: %s and %s", name, cmp.Or(first.Plugins[name], "none"),
+				cmp.Or(other.Plugins[name], "none")))
+		}
+		if errs != nil && first.Arch == other.Arch {
+			return fmt.Errorf("trainer: %s and %s differ; start all ranks with the same program and plugins:\n%w",
+				w.Name(0), w.Name(rank), errors.Join(errs...))
+		}
+		if what := first.Changed(other); what != nil && r.leads() {
+			call(r.job.Hooks.OnWarning, fmt.Errorf("%s is not as %s in %s: results depend by rounding on which rank has which rows",
+				w.Name(rank), w.Name(0), strings.Join(what, " and ")))
 		}
 	}
 	return nil

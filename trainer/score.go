@@ -120,6 +120,9 @@ func (r *session) ask() error {
 	if id, ok := j.Tokenizer.EOS(); ok {
 		s.eos = append(s.eos, id)
 	}
+	if err := j.World.Same("the tokens that end an answer differ, by the model's generation_config.json", s.eos); err != nil {
+		return err
+	}
 	asked, err := j.Questions()
 	for i, q := range asked {
 		if i%j.World.Size() == j.World.Rank() {

@@ -39,7 +39,7 @@ func (r *session) patch(ctx context.Context) error {
 	call(j.Hooks.OnPatch, r.sum.Report)
 	r.state.Kernels = r.sum.Report.Placements()
 	r.state.Machine = placement.This(reg, r.state.Kernels)
-	return nil
+	return r.compareMachines()
 }
 
 // begin brings the run to where it starts, or goes on.

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 )
 
@@ -65,6 +68,17 @@ func (l launcher) pair(t *testing.T, first, second []string) (string, error) {
 	cmd := l.command(t, 2, first...)
 	cmd.Args[len(l.args)+1] = "1"
 	cmd.Args = slices.Concat(cmd.Args, []string{":", "-n", "1"}, l.command(t, 1, second...).Args)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// by runs tune as two ranks, whose command, and $RANK, a line of the shell has.
+func (l launcher) by(t *testing.T, line string, args ...string) (string, error) {
+	t.Helper()
+	tune := l.command(t, 1, args...)
+	shell := append([]string{"sh", "-c", "RANK=$OMPI_COMM_WORLD_RANK$PMI_RANK; " + line, "sh"}, tune.Args...)
+	cmd := exec.Command(l.name, append(append(l.args, "2"), shell...)...)
+	cmd.Env, cmd.WaitDelay = tune.Env, tune.WaitDelay
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -373,6 +387,79 @@ func TestRanksThatDifferEndWithAnError(t *testing.T) {
 				t.Errorf("%v, want %q:\n%s", err, tt.want, out)
 			}
 		})
+	}
+}
+
+// TestRanksWhoseFilesDifferEndWithAnError has two ranks that find other files under the same names: what the weights
+// and the rows do not show must not differ either.
+func TestRanksWhoseFilesDifferEndWithAnError(t *testing.T) {
+	t.Parallel()
+	l := launchers(t)[0]
+	base := append(trainable(t, "llama"), "--threads", "1", "--batch", "1", "--grad-accum", "2", "--steps", "2")
+	chat := filepath.Join(t.TempDir(), "chat.jsonl")
+	asked := strings.Repeat("{\"question\": \"1?\", \"answer\": \" 2\"}\n", 7)
+	if err := os.WriteFile(chat, []byte(asked), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	adapter := filepath.Join(t.TempDir(), "adapter")
+	launcher{}.steps(t, 1, slices.Concat(base, []string{"--kernels", "none", "--lora-rank", "2", "--out", adapter})...)
+	plugins := pluginDir(t)
+	for _, tt := range []struct {
+		name, from, flags, file string
+		change                  func(text []byte) []byte
+		want                    string
+	}{
+		{"adapter", adapter, "--adapter copy --kernels none", "adapter_config.json", func(text []byte) []byte {
+			return bytes.Replace(text, []byte(`"lora_alpha": 4`), []byte(`"lora_alpha": 8`), 1)
+		}, "the adapter: r 2, lora_alpha 4, "},
+		{"tokens", base[1], "--model copy --kernels none --metric rouge_l --template default --no-packing --eval-data " +
+			chat, "generation_config.json", func([]byte) []byte { return []byte(`{"eos_token_id": 7}`) },
+			"the tokens that end an answer differ"},
+		{"plugin", plugins, "--kernels npu_fused_rmsnorm --plugin-dir copy", "npu_fused_rmsnorm", func(text []byte) []byte {
+			return append(text, 0)
+		}, "the plugin npu_fused_rmsnorm, by its SHA-256: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for rank := range 2 {
+				if err := os.CopyFS(filepath.Join(dir, fmt.Sprint(rank), "copy"), os.DirFS(tt.from)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			changed := filepath.Join(dir, "1", "copy", tt.file)
+			text, err := os.ReadFile(changed)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(changed, tt.change(text), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			for rank := range 2 { // which would find it before the ranks do
+				os.Remove(filepath.Join(dir, fmt.Sprint(rank), "copy", checkpoint.SumsFile))
+			}
+			flags := slices.Concat(base, strings.Fields(tt.flags), []string{"--out", "out"})
+			out, err := l.by(t, `cd "`+dir+`/$RANK" && exec "$@"`, flags...)
+			if err == nil || !strings.Contains(out, tt.want) {
+				t.Errorf("%v, want %q:\n%s", err, tt.want, out)
+			}
+		})
+	}
+}
+
+// TestRanksOnOtherProcessorsAreWarned, as what they compute is not the same to the bit.
+func TestRanksOnOtherProcessorsAreWarned(t *testing.T) {
+	t.Parallel()
+	if simd.Instructions() == "generic" {
+		t.Skip("this processor has no vector instructions that could be switched off")
+	}
+	l := launchers(t)[0]
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--steps", "1", "--out",
+		filepath.Join(t.TempDir(), "out"))
+	text, err := l.by(t, `case $RANK in 1) export GODEBUG=cpu.all=off;; esac; exec "$@"`, flags...)
+	want := fmt.Sprintf(") in the processor (%s %s -> %[1]s generic): ", runtime.GOARCH, simd.Instructions())
+	if err != nil || !strings.Contains(text, "warning: rank 1 (") || !strings.Contains(text, want) {
+		t.Errorf("%v, want %q:\n%s", err, want, text)
 	}
 }
 

@@ -283,7 +283,7 @@ func (a *Adapter) Read(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if was, is := saved.numbers(), a.config.converted().numbers(); was != is {
+	if was, is := saved.Numbers(), a.config.converted().Numbers(); was != is {
 		return fmt.Errorf("%s says %s, but the adapter to fill has %s", ConfigFile, was, is)
 	}
 	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
@@ -294,8 +294,8 @@ func (a *Adapter) Read(dir string) (err error) {
 	return a.fill(f)
 }
 
-// numbers names what an adapter computes, but for its targets, which its tensors show.
-func (c Config) numbers() string {
+// Numbers names what an adapter computes, but for its targets, which its tensors show.
+func (c Config) Numbers() string {
 	s := fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v", c.Rank, c.Alpha, c.Dropout,
 		c.RSLoRA, c.DoRA)
 	if len(c.Ranks)+len(c.Alphas) > 0 {
