@@ -279,7 +279,7 @@ func (r *session) step(ctx context.Context) error {
 	}
 	r.losses += done.Loss
 	r.sum.Waited += done.Ranks.Waited
-	if every := r.job.Config.Ranks.SyncCheck; every > 0 && s.Step%every == 0 {
+	if r.syncDue() {
 		if err := r.inSync(); err != nil {
 			return err
 		}

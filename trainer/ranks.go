@@ -200,6 +200,16 @@ func (r *session) compareMachines() error {
 	return nil
 }
 
+// syncDue reports whether the ranks compare their parameters after the step at hand: also after the first that they make
+// together, which shows at once whether they update alike.
+func (r *session) syncDue() bool {
+	every, first := r.job.Config.Ranks.SyncCheck, 1
+	if from := r.job.Resume; from != nil {
+		first += from.State.Step
+	}
+	return every > 0 && (r.state.Step%every == 0 || r.state.Step == first)
+}
+
 // inSync is an error unless all ranks have the same parameters, to the bit.
 func (r *session) inSync() error {
 	w := r.job.World

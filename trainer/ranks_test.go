@@ -116,3 +116,21 @@ func TestAnEngineOfRanksRefusesWhatTheyCannotDo(t *testing.T) {
 		return nil
 	})
 }
+
+// TestRanksThatUpdateOtherwiseEndAfterTheFirstStep, not only when the parameters are compared the next time.
+func TestRanksThatUpdateOtherwiseEndAfterTheFirstStep(t *testing.T) {
+	asRanks(t, func(w *distributed.World) error {
+		j := job(t)
+		j.World, j.Config.Ranks.SyncCheck, j.Config.Checkpoints.NoEval = w, 100, true
+		j.Hooks.OnStart = func(trainer.Start) {
+			if w.Rank() == 1 { // as a processor that computes otherwise would have it at the end of a step
+				j.Model.Trainable()[0].Tensor.Float32s()[0]++
+			}
+		}
+		_, err := j.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "after step 1 the parameters of "+w.Name(1)) {
+			return fmt.Errorf("rank %d: %v", w.Rank(), err)
+		}
+		return nil
+	})
+}

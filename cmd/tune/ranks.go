@@ -37,8 +37,8 @@ func (r *rankFlags) add(f *pflag.FlagSet) {
 		"machines: float32 or bfloat16, which halves the bytes; on a machine sums are float32")
 	f.BoolVar(&r.shard, "shard-optimizer", false, "each rank keeps the optimizer's state of its own share of the "+
 		"weights, updates that and gets the rest from the others (ZeRO-1): less memory, the same weights but for rounding")
-	f.IntVar(&r.sync, "sync-check", 100, "compare the ranks' parameters after every so many `STEPS`, and end the run "+
-		"if they differ; 0 for never")
+	f.IntVar(&r.sync, "sync-check", 100, "compare the ranks' parameters after the first step and every so many `STEPS`, "+
+		"and end the run if they differ; 0 for never")
 	f.BoolVar(&r.behind, "reduce-behind", false, "sum gradients after the backward pass, not beside it, to see what "+
 		"that hides")
 	f.DurationVar(&r.timeout, "rank-timeout", distributed.DefaultTimeout, "the longest `TIME` that the ranks wait for "+
