@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // atOnce is what an engine has to know that updates each parameter as soon as its gradient is complete:
@@ -36,7 +37,7 @@ var errSums = errors.New("gradients of several batches are summed before they ar
 	"backward pass leaves no room for: take one larger batch for a step, or update after it")
 
 // stepAtOnce is Step for UpdateInBackward.
-func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *StepResult) error {
+func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, of preference.Total, r *StepResult) error {
 	a := &e.atOnce
 	if a.failed != nil {
 		return a.failed
@@ -44,7 +45,7 @@ func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *St
 	g := e.graphs.at(b.S) // each graph's calls are compared in each round
 	if round := e.cfg.Check.Round() + 1; round > g.tried || e.cfg.Clip > 0 && math.IsNaN(a.norm) {
 		a.trial = true
-		err := e.pass(ctx, b, r)
+		err := e.pass(ctx, b, of, r)
 		a.trial = false
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *St
 	}
 	a.lr, a.begun = lr, false
 	steps := e.opt.T()
-	if err := e.pass(ctx, b, r); err != nil {
+	if err := e.pass(ctx, b, of, r); err != nil {
 		if a.begun {
 			a.failed = inPart(err)
 			return a.failed
@@ -70,11 +71,10 @@ func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *St
 }
 
 // pass runs both passes, with updates unless it is a trial.
-func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
+func (e *Engine) pass(ctx context.Context, b data.Batch, of preference.Total, r *StepResult) error {
 	a := &e.atOnce
 	a.squares, a.took = make([][]float64, len(e.model.Trainable())), 0
 	r.Loss = 0
-	of := e.judge.total(b)
 	e.judge.forget()
 	if err := e.judge.begin(b, of); err != nil {
 		return err

@@ -201,19 +201,23 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 		r.Targets += b.Targets()
 		r.Tokens += b.B * b.S
 	}
-	if err := e.ranks.count(err, &r); err != nil {
+	var of preference.Total
+	if err == nil {
+		of = e.judge.total(batches...)
+	}
+	if err := e.ranks.count(err, &r, &of); err != nil {
 		return r, err
 	}
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
 	}
 	if e.cfg.UpdateInBackward {
-		return r, e.stepAtOnce(ctx, batches[0], lr, &r)
+		return r, e.stepAtOnce(ctx, batches[0], lr, of, &r)
 	}
-	err = e.gradients(ctx, batches, &r)
+	err = e.gradients(ctx, batches, of, &r)
 	if errors.Is(err, core.ErrSpoiled) { // a plugin died while it was adding to them
 		e.apart = true
-		err = e.gradients(ctx, batches, &r)
+		err = e.gradients(ctx, batches, of, &r)
 		e.apart = false
 	}
 	if err != nil {
@@ -241,9 +245,8 @@ func (e *Engine) updated() {
 }
 
 // gradients computes those of all batches together, of all ranks.
-func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
+func (e *Engine) gradients(ctx context.Context, batches []data.Batch, of preference.Total, r *StepResult) error {
 	r.Loss, r.losses = 0, r.losses[:0]
-	of := e.judge.total(batches...)
 	e.judge.forget()
 	err := error(nil)
 	for i, b := range batches {
@@ -254,7 +257,7 @@ func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepRes
 			break
 		}
 	}
-	if err = e.ranks.sum(err, r); err == nil && !finite(r.GradNorm) {
+	if err = e.ranks.sum(err, r, e.judge); err == nil && !finite(r.GradNorm) {
 		err = &notFinite{"gradient norm", r.GradNorm}
 	}
 	if !errors.Is(err, ErrNonFinite) {

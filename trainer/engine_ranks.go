@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/nn"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // Reduction says how ranks sum their gradients.
@@ -46,8 +47,7 @@ func (e *Engine) meet() error {
 	if e.cfg.World == nil {
 		return nil
 	}
-	c := Config{Preference: e.cfg.Preference,
-		Optimizer: Optimizer{Kind: e.cfg.Optim.Kind, UpdateInBackward: e.cfg.UpdateInBackward}}
+	c := Config{Optimizer: Optimizer{Kind: e.cfg.Optim.Kind, UpdateInBackward: e.cfg.UpdateInBackward}}
 	if slices.ContainsFunc(e.model.Trainable(), func(p *nn.Param) bool { return p.Tensor.DType != core.Float32 }) {
 		c.Optimizer.Weights = BF16
 	}
@@ -78,21 +78,24 @@ func (x *ranks) close() {
 	}
 }
 
-// count makes tokens and targets those of all ranks: each learned token counts the same, whichever rank has it. That the
-// batches of one cannot be used is an error of all.
-func (x *ranks) count(failed error, r *StepResult) error {
+// count makes tokens, targets and what the loss of preferences is a mean of those of all ranks: each learned token, or
+// pair, counts the same, whichever rank has it. That the batches of one cannot be used is an error of all.
+func (x *ranks) count(failed error, r *StepResult, of *preference.Total) error {
 	if x == nil {
 		return failed
 	}
 	x.started, x.before = clock.Now(), x.world.Spent()
-	all, err := tell(x.world, "the tokens of a step", failed, []float64{float64(r.Targets), float64(r.Tokens)})
+	all, err := tell(x.world, "the tokens of a step", failed, []float64{float64(r.Targets), float64(r.Tokens),
+		float64(of.Examples), float64(of.ChosenTokens)})
 	if err != nil {
 		return err
 	}
-	r.Targets, r.Tokens = 0, 0
+	r.Targets, r.Tokens, *of = 0, 0, preference.Total{}
 	for _, numbers := range all {
 		r.Targets += int(numbers[0])
 		r.Tokens += int(numbers[1])
+		of.Examples += int(numbers[2])
+		of.ChosenTokens += int(numbers[3])
 	}
 	return nil
 }
@@ -108,9 +111,9 @@ func (x *ranks) beside(program *nn.Compiled) (stop func()) {
 	return func() { program.OnGradient(nil) }
 }
 
-// sum makes gradients, loss and norm those of all ranks, unless one of them has failed: then it is an error of all. All
-// ranks come here once for each time that they compute gradients, even after an error.
-func (x *ranks) sum(failed error, r *StepResult) error {
+// sum makes gradients, loss, norm and metrics those of all ranks, unless one of them has failed: then it is an error of
+// all. All ranks come here once for each time that they compute gradients, even after an error.
+func (x *ranks) sum(failed error, r *StepResult, j *judge) error {
 	if x == nil {
 		return failed
 	}
@@ -124,23 +127,28 @@ func (x *ranks) sum(failed error, r *StepResult) error {
 	}
 	norm, grads := 0.0, x.grads()
 	x.reducer.Own(func(tensor, from, to int) { norm += simd.SumSquares(grads[tensor][from:to]) })
-	all, err := tell(x.world, "the result of a step", failed, append([]float64{norm, computed.Seconds()}, r.losses...))
+	told := j.told()
+	all, err := tell(x.world, "the result of a step", failed,
+		slices.Concat([]float64{norm, computed.Seconds()}, told, r.losses))
 	if err != nil {
 		return err
 	}
-	x.gather(all, r)
+	sums, losses := make([][]float64, len(all)), make([][]float64, len(all))
+	for rank, numbers := range all {
+		sums[rank], losses[rank] = numbers[2:2+len(told)], numbers[2+len(told):]
+	}
+	j.heard(sums)
+	x.gather(all, losses, r)
 	r.Ranks.Waited = x.world.Spent() - x.before
 	return nil
 }
 
 // gather adds up what the ranks have told, the losses in the order of the batches.
-func (x *ranks) gather(all [][]float64, r *StepResult) {
+func (x *ranks) gather(all, losses [][]float64, r *StepResult) {
 	norm := 0.0
-	losses := make([][]float64, len(all))
 	r.Loss, r.Ranks = 0, RankTimes{}
 	for rank, numbers := range all {
 		norm += numbers[0]
-		losses[rank] = numbers[2:]
 		if took := time.Duration(numbers[1] * float64(time.Second)); took > r.Ranks.Longest {
 			r.Ranks.Slowest, r.Ranks.Longest = rank, took
 		}

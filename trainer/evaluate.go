@@ -95,7 +95,7 @@ func (e *Evaluator) Loss(ctx context.Context, batches iter.Seq[data.Batch]) (los
 			break
 		}
 	}
-	if e.measured, err = everybody(e.world, e.measured, err); err != nil {
+	if e.measured, err = everybody(e.world, e.judge, e.measured, err); err != nil {
 		return 0, 0, err
 	}
 	if loss, targets = meanOf(e.measured); targets == 0 {

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 	infinite                         // a number is not finite
 	spoiled                          // a plugin has died while it was adding: to be done again, apart
 	wrong                            // a kernel has computed wrongly, and is taken off
+	ended                            // somebody has asked for the end
 	unhelpful                        // the run cannot go on
 )
 
@@ -41,6 +43,8 @@ func encodeFailure(err error) []byte {
 	case w != nil:
 		f.Kind, f.Wrong = wrong, &core.KernelError{Kernel: w.Kernel, Op: w.Op, Pass: w.Pass, Site: w.Site}
 		errors.As(err, &f.At)
+	case errors.Is(err, context.Canceled):
+		f.Kind = ended
 	case errors.Is(err, core.ErrSpoiled):
 		f.Kind = spoiled
 	case errors.Is(err, errInnocent):
@@ -75,6 +79,8 @@ func worst(w *distributed.World, messages [][]byte, own error) error {
 			f.Wrong.Err = &elsewhere{text, f.At}
 			return f.Wrong
 		}
+	case ended:
+		return &elsewhere{text, context.Canceled}
 	case spoiled:
 		return &elsewhere{text, core.ErrSpoiled}
 	case innocent, infinite:

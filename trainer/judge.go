@@ -135,6 +135,24 @@ func (j *judge) forget() {
 	}
 }
 
+// told returns what ranks tell each other of the metrics since forget; nothing without preferences.
+func (j *judge) told() []float64 {
+	if j == nil {
+		return nil
+	}
+	return j.sums.Numbers()
+}
+
+// heard makes the metrics those of all ranks, of what each has told.
+func (j *judge) heard(all [][]float64) {
+	if j.forget(); j == nil {
+		return
+	}
+	for _, numbers := range all {
+		j.sums.Plus(numbers)
+	}
+}
+
 // metrics returns those since forget; nil without preferences.
 func (j *judge) metrics() *preference.Metrics {
 	if j == nil {

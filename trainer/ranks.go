@@ -36,9 +36,6 @@ func (r Ranks) validate(c Config) error {
 	case c.Optimizer.UpdateInBackward:
 		return errors.New("trainer.Optimizer.UpdateInBackward with several ranks: gradients are summed over the ranks " +
 			"before they are used; update after the backward pass, with trainer.Reduction.Shard for less memory")
-	case c.Preference.Enabled():
-		return errors.New("preference.Config.Stage with several ranks: its losses count pairs and marked answers, not " +
-			"tokens, which ranks do not share out yet; train with one")
 	case r.Reduce.Shard && c.Optimizer.narrow():
 		return errors.New("trainer.Reduction.Shard with trainer.Optimizer.Weights of bf16: only float32 is shared out; " +
 			"leave one of them out")
@@ -243,23 +240,30 @@ func (r *session) most(what string, mine byte) (most byte, err error) {
 	return slices.Max(slices.Concat(all...)), nil
 }
 
-// everybody gathers what the ranks have measured, of one batch of each after the other, unless a rank has failed.
-func everybody(w *distributed.World, mine []measured, failed error) ([]measured, error) {
+// everybody gathers what the ranks have measured, of one batch of each after the other, and makes the metrics those of
+// all, unless a rank has failed.
+func everybody(w *distributed.World, j *judge, mine []measured, failed error) ([]measured, error) {
 	if w == nil {
 		return mine, failed
 	}
-	var numbers []float64
+	told := j.told()
+	numbers := slices.Clone(told)
 	for _, m := range mine {
 		numbers = append(numbers, m.loss, m.weight, m.targets, m.following, m.tokens)
 	}
 	all, err := tell(w, "an evaluation", failed, numbers)
-	ranks := make([][]measured, len(all))
+	if err != nil {
+		return nil, err
+	}
+	sums, ranks := make([][]float64, len(all)), make([][]measured, len(all))
 	for i, numbers := range all {
-		for m := range slices.Chunk(numbers, 5) {
+		sums[i] = numbers[:len(told)]
+		for m := range slices.Chunk(numbers[len(told):], 5) {
 			ranks[i] = append(ranks[i], measured{m[0], m[1], m[2], m[3], m[4]})
 		}
 	}
-	return inTurn(ranks), err
+	j.heard(sums)
+	return inTurn(ranks), nil
 }
 
 // inTurn joins what ranks have, one of each after the other, as long as any has one.

@@ -1,14 +1,18 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
@@ -103,11 +107,7 @@ func TestAnEngineOfRanksRefusesWhatTheyCannotDo(t *testing.T) {
 	asRanks(t, func(w *distributed.World) error {
 		for want, change := range map[string]func(*trainer.EngineConfig){
 			"UpdateInBackward": func(c *trainer.EngineConfig) { c.UpdateInBackward, c.Accumulate = true, 1 },
-			"preference.Config.Stage": func(c *trainer.EngineConfig) {
-				c.Preference = preference.Default()
-				c.Preference.Stage = preference.ORPO
-			},
-			"muon": func(c *trainer.EngineConfig) { c.Reduce.Shard, c.Optim.Kind = true, optim.Muon },
+			"muon":             func(c *trainer.EngineConfig) { c.Reduce.Shard, c.Optim.Kind = true, optim.Muon },
 		} {
 			if _, err := engineOf(w, change); err == nil || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("rank %d: %s: %v", w.Rank(), want, err)
@@ -130,6 +130,74 @@ func TestRanksThatUpdateOtherwiseEndAfterTheFirstStep(t *testing.T) {
 		_, err := j.Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "after step 1 the parameters of "+w.Name(1)) {
 			return fmt.Errorf("rank %d: %v", w.Rank(), err)
+		}
+		return nil
+	})
+}
+
+// TestAKernelThatIsWrongInTheReferenceOfOneRankIsTakenOffOnAll, and the reference is computed again without it by all.
+func TestAKernelThatIsWrongInTheReferenceOfOneRankIsTakenOffOnAll(t *testing.T) {
+	asRanks(t, func(w *distributed.World) error {
+		calls := 0
+		late := &faulty{Kernel: reference.Kernel(core.RMSNorm), name: "late", fault: func(c *core.Call) {
+			if w.Rank() == 0 || c.Site != "layers.0.input_layernorm" || c.Pass != core.Forward {
+				return
+			}
+			if calls++; calls == 2 {
+				double(c, "y")
+			} else if calls > 2 {
+				c.Output("y").Float32s()[0] = float32(math.NaN())
+			}
+		}}
+		j := checkedJob(t, autograd.Heap{}, "late", nil, late)
+		preferring(t, j, preference.Config{Stage: preference.DPO})
+		j.World, j.Config.Batch, j.Config.Accumulate = w, 1, 2
+		var first trainer.Step
+		j.Hooks.OnStep = func(s trainer.Step) {
+			if s.Step == 1 {
+				first = s
+			}
+		}
+		s, err := j.Run(t.Context())
+		if err != nil {
+			return err
+		}
+		if len(s.Wrong) != 1 || w.Rank() == 1 && calls < 3 {
+			t.Errorf("rank %d: %d calls, found wrong: %v", w.Rank(), calls, s.Wrong)
+		}
+		for _, m := range []*preference.Metrics{s.Before.Metrics, first.Metrics} {
+			if *m.Chosen != 0 || *m.Rejected != 0 {
+				t.Errorf("rank %d: the model is not its own reference: %v", w.Rank(), m.Named())
+			}
+		}
+		return nil
+	})
+}
+
+// TestRanksReferTogether: each computes a share, all know all of it, and that one is to end ends all.
+func TestRanksReferTogether(t *testing.T) {
+	all := preferences(t, false)
+	asRanks(t, func(w *distributed.World) error {
+		e, err := engineOf(w, func(c *trainer.EngineConfig) {
+			c.Seq, c.Preference = 40, preference.Default()
+			c.Preference.Stage = preference.DPO
+		})
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if w.Rank() == 1 {
+			cancel()
+		}
+		if _, err = e.Refer(ctx, all); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("rank %d: of a reference that one rank does not compute to its end: %v", w.Rank(), err)
+		}
+		for _, want := range []int{len(all) / 2, 0} { // the share of rank 1, who has all that rank 0 computed before
+			if n, err := e.Refer(t.Context(), all); n != want || err != nil {
+				return fmt.Errorf("rank %d: %d batches were computed, want %d; %v", w.Rank(), n, want, err)
+			}
 		}
 		return nil
 	})

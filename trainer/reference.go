@@ -10,13 +10,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/lora"
 )
 
@@ -46,12 +49,19 @@ func (r *Reference) find(b data.Batch, span data.Span) (key answerKey, known boo
 
 // Refer computes the reference's log-probabilities of all answers in rows that it does not know yet, with
 // the model as it is now, without its adapter if that has been trained before. It returns how many batches it computed.
-// One that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
+// One that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step. Each of several ranks computes its
+// share of the batches, and all get the result.
 func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err error) {
-	r := e.reference
-	if r == nil || rowsIn(rows) == 0 {
+	if e.reference == nil || rowsIn(rows) == 0 {
 		return 0, nil
 	}
+	computed, err = e.refer(ctx, rows)
+	return e.reference.share(e.cfg.World, computed, err)
+}
+
+// refer is Refer of this rank's share.
+func (e *Engine) refer(ctx context.Context, rows data.Rows) (computed int, err error) {
+	r, w := e.reference, e.cfg.World
 	if err := e.evaluator(); err != nil {
 		return 0, err
 	}
@@ -61,7 +71,7 @@ func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err e
 	j := e.eval.judge
 	j.measuring = true
 	defer func() { j.measuring = false }()
-	batches, failed := data.Stream(rows, e.cfg.Batch)
+	batches, failed := data.StreamPart(rows, e.cfg.Batch, w.Rank(), w.Size())
 	for b := range batches {
 		if err := ctx.Err(); err != nil {
 			return computed, err
@@ -92,6 +102,28 @@ func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err e
 		}
 	}
 	return computed, failed()
+}
+
+// share gives all ranks what each has, of which the first counts where several have the same answer, and how many batches
+// they have computed together. That one has failed is an error of all.
+func (r *Reference) share(w *distributed.World, computed int, failed error) (int, error) {
+	if err := agree(w, failed); err != nil || w == nil {
+		return computed, err
+	}
+	mine := binary.LittleEndian.AppendUint64(nil, uint64(computed))
+	for key, p := range r.logProbs {
+		mine = binary.LittleEndian.AppendUint64(append(mine, key[:]...), math.Float64bits(p))
+	}
+	all, err := w.Exchange("the reference's log-probabilities", mine)
+	computed = 0
+	for _, told := range slices.Backward(all) {
+		computed += int(binary.LittleEndian.Uint64(told))
+		for pair := range slices.Chunk(told[8:], len(answerKey{})+8) {
+			key, p := answerKey(pair[:len(answerKey{})]), pair[len(answerKey{}):]
+			r.logProbs[key] = math.Float64frombits(binary.LittleEndian.Uint64(p))
+		}
+	}
+	return computed, err
 }
 
 // referenceFile is where a checkpoint has the reference's log-probabilities.
@@ -186,6 +218,9 @@ func (r *session) refer(ctx context.Context) error {
 			return fmt.Errorf("trainer: resume: %w", err)
 		}
 	}
+	if _, err := e.share(j.World, 0, nil); err != nil {
+		return err
+	}
 	e.given = maps.Clone(e.logProbs)
 	return r.compute(ctx)
 }
@@ -213,7 +248,7 @@ func (r *session) compute(ctx context.Context) error {
 	})
 	if err != nil {
 		err = fmt.Errorf("the reference's log-probabilities: %w", err)
-		if cache == "" || ctx.Err() == nil || len(e.logProbs) == len(e.given) {
+		if cache == "" || !r.leads() || !errors.Is(err, context.Canceled) || len(e.logProbs) == len(e.given) {
 			return err
 		}
 		if failed := e.save(cache + begun); failed != nil {
@@ -224,7 +259,7 @@ func (r *session) compute(ctx context.Context) error {
 		return err
 	}
 	r.referred = computed > 0
-	if cache != "" && r.referred {
+	if cache != "" && r.referred && r.leads() {
 		if err := e.save(cache); err != nil {
 			return err
 		}

@@ -304,6 +304,80 @@ func TestRanksShareTheAnswers(t *testing.T) {
 	}
 }
 
+// TestRanksPreferAsOne: each pair, or marked answer, counts the same, whichever rank has it, and the reference is one.
+func TestRanksPreferAsOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var pairs, marked strings.Builder
+	for i := range 45 {
+		more := strings.Repeat(" more", i%4)
+		fmt.Fprintf(&pairs, "{\"prompt\": \"%d?\", \"chosen\": \" %d%s\", \"rejected\": \" no%s\"}\n", i, i%3, more, more)
+		fmt.Fprintf(&marked, "{\"prompt\": \"%d?\", \"completion\": \" %d%s\", \"label\": %v}\n", i, i%3, more, i%3 == 0)
+	}
+	for name, text := range map[string]string{"pairs": pairs.String(), "marked": marked.String()} {
+		if err := os.WriteFile(filepath.Join(dir, name+".jsonl"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, flags string }{
+		{"dpo", "--data pairs.jsonl --stage dpo --lora-rank 2"},
+		{"orpo", "--data pairs.jsonl --stage orpo --no-packing"},
+		{"kto", "--data marked.jsonl --stage kto --no-packing --ref-cache cache.json"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			flags := slices.Concat(trainable(t, "llama")[:2], strings.Fields(strings.ReplaceAll(tt.flags, " --stage",
+				" --template default --stage")), strings.Fields("--kernels none --threads 1 --seq 64 --lr 3e-3 --batch 1 "+
+				"--grad-accum 4 --epochs 1 --eval-size 6 --save-every 2 --keep 0 --schedule constant"))
+			for i, f := range flags {
+				if strings.HasSuffix(f, ".jsonl") || strings.HasSuffix(f, ".json") {
+					flags[i] = filepath.Join(dir, f)
+				}
+			}
+			ran := func(out string, l launcher, n int, more ...string) *journal.Run {
+				out = filepath.Join(dir, tt.name, out)
+				l.steps(t, n, slices.Concat(flags, more, []string{"--out", out})...)
+				r, err := journal.Read(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			near := func(what string, step int, got, want float64) {
+				if d := math.Abs(got - want); !(d <= 1e-5*max(1, math.Abs(want))) {
+					t.Errorf("%s: after step %d %g, of one rank %g", what, step, got, want)
+				}
+			}
+			same := func(what string, got, want *journal.Run) {
+				if len(got.Steps) != len(want.Steps) || len(got.Evals) != len(want.Evals) || len(want.Evals) < 2 {
+					t.Fatalf("%s: %d steps and %d evaluations, of one rank %d and %d", what, len(got.Steps), len(got.Evals),
+						len(want.Steps), len(want.Evals))
+				}
+				for i, w := range want.Steps {
+					near(what+": loss", w.Step, got.Steps[i].Loss, w.Loss)
+					for name := range w.Metrics {
+						near(what+": "+name, w.Step, got.Steps[i].Metrics[name], w.Metrics[name])
+					}
+				}
+				for i, w := range want.Evals {
+					near(what+": held-out loss", w.Step, got.Evals[i].Loss, w.Loss)
+					for name := range w.Metrics {
+						near(what+": held-out "+name, w.Step, got.Evals[i].Metrics[name], w.Metrics[name])
+					}
+				}
+			}
+			one := ran("one", launcher{}, 1)
+			if m := one.Steps[0].Metrics; m["logps/chosen"] == 0 {
+				t.Fatalf("a step has %v", m)
+			}
+			l := launchers(t)[0]
+			same("two ranks", ran("two", l, 2), one)
+			same("four ranks", ran("four", l, 4, "--shard-optimizer"), one)
+			same("four that go on", ran("more", l, 4, "--resume="+filepath.Join(dir, tt.name, "two", "checkpoint-2")), one)
+		})
+	}
+}
+
 // TestTheCommandsOfThePageRun runs what docs/distributed.md shows, but for launchers of several machines.
 func TestTheCommandsOfThePageRun(t *testing.T) {
 	t.Parallel()

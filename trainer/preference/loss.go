@@ -105,6 +105,9 @@ func (c Config) smoothed(u float64) (loss, slope float64) {
 // estimated from the batch's mismatched answers.
 func (c Config) kto(answers []Answer, of Total, sums *Sums) float64 {
 	far, n := 0.0, 0.0
+	if len(answers) == 0 { // what pads the rows of several ranks
+		return 0
+	}
 	for _, a := range answers {
 		if a.Role == data.Mismatched {
 			far, n = far+a.ratio(), n+1

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,39 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 		if err := c.WithDefaults().Validate(); err != nil {
 			t.Errorf("%s: %v", stage, err)
 		}
+	}
+}
+
+// TestSumsOfPartsAreThoseOfTheWhole, by the numbers that ranks tell each other: none is left out.
+func TestSumsOfPartsAreThoseOfTheWhole(t *testing.T) {
+	var s Sums
+	if fields := reflect.TypeFor[Sums]().NumField(); len(s.Numbers()) != fields {
+		t.Fatalf("%d numbers of %d fields", len(s.Numbers()), fields)
+	}
+	answers := func(n int) (all []Answer) {
+		for i := range 2 * n {
+			role := data.Chosen
+			if i%2 == 1 {
+				role = data.Rejected
+			}
+			all = append(all, Answer{Role: role, Tokens: 4, LogProb: -float64(2 + i)})
+		}
+		return all
+	}
+	c := Config{Stage: ORPO, Beta: 0.5}
+	var of Total
+	c.Count(&of, answers(3))
+	var whole, part, other Sums
+	c.Add(answers(3), of, &whole)
+	c.Add(answers(3)[:4], of, &part)
+	c.Add(answers(3)[4:], of, &other)
+	part.Plus(other.Numbers())
+	if got, want := *part.Metrics(), *whole.Metrics(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	c.Stage = KTO
+	var none Sums
+	if loss := c.Add(nil, of, &none); loss != 0 || none != (Sums{}) {
+		t.Errorf("what pads a batch has the loss %g and counts as %+v", loss, none)
 	}
 }

@@ -42,11 +42,33 @@ func (m *Metrics) Named() map[string]float64 {
 type Sums struct {
 	chosen, rejected         float64 // rewards
 	chosenLog, rejectedLog   float64
-	chosens, rejecteds       int
-	right, compared          int
+	chosens, rejecteds       float64
+	right, compared          float64
 	nll, oddsRatio, odds, kl float64
-	chosenTokens, odd        int // of ORPO: tokens and pairs
-	batches                  int // of KTO
+	chosenTokens, odd        float64 // of ORPO: tokens and pairs
+	batches                  float64 // of KTO
+}
+
+// each returns all sums.
+func (s *Sums) each() []*float64 {
+	return []*float64{&s.chosen, &s.rejected, &s.chosenLog, &s.rejectedLog, &s.chosens, &s.rejecteds, &s.right,
+		&s.compared, &s.nll, &s.oddsRatio, &s.odds, &s.kl,
+		&s.chosenTokens, &s.odd, &s.batches}
+}
+
+// Numbers returns the sums as what ranks tell each other, always as many.
+func (s *Sums) Numbers() (all []float64) {
+	for _, v := range s.each() {
+		all = append(all, *v)
+	}
+	return all
+}
+
+// Plus adds the Numbers of others.
+func (s *Sums) Plus(numbers []float64) {
+	for i, v := range s.each() {
+		*v += numbers[i]
+	}
 }
 
 // Metrics returns the means, nil of nothing.
@@ -54,14 +76,14 @@ func (s *Sums) Metrics() *Metrics {
 	if s.compared == 0 {
 		return nil
 	}
-	mean := func(sum float64, n int) *float64 {
+	mean := func(sum, n float64) *float64 {
 		if n == 0 {
 			return nil
 		}
-		return new(sum / float64(n))
+		return new(sum / n)
 	}
 	m := &Metrics{Chosen: mean(s.chosen, s.chosens), Rejected: mean(s.rejected, s.rejecteds),
-		Accuracy:      float64(s.right) / float64(s.compared),
+		Accuracy:      s.right / s.compared,
 		ChosenLogProb: mean(s.chosenLog, s.chosens), RejectedLogProb: mean(s.rejectedLog, s.rejecteds),
 		NLL: mean(s.nll, s.chosenTokens), OddsRatio: mean(s.oddsRatio, s.odd), Odds: mean(s.odds, s.odd),
 		KL: mean(s.kl, s.batches)}
@@ -90,7 +112,7 @@ func (c Config) watchPair(s *Sums, chosen, rejected Answer) {
 	if c.Method() == ORPO {
 		odds := logOdds(sure(chosen.mean()), sure(rejected.mean()))
 		s.odds, s.oddsRatio, s.odd = s.odds+odds, s.oddsRatio+logSigmoid(odds), s.odd+1
-		s.nll, s.chosenTokens = s.nll-chosen.LogProb, s.chosenTokens+chosen.Tokens
+		s.nll, s.chosenTokens = s.nll-chosen.LogProb, s.chosenTokens+float64(chosen.Tokens)
 	}
 }
 
