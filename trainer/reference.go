@@ -194,10 +194,20 @@ func (r *Reference) save(path string) error {
 
 // refer gives the engine the reference's log-probabilities of all rows of the job: from files, or computed.
 func (r *session) refer(ctx context.Context) error {
-	e, j, c := r.engine.reference, r.job, r.job.Config
+	e := r.engine.reference
 	if e == nil {
 		return nil
 	}
+	if _, err := e.share(r.job.World, 0, r.known()); err != nil {
+		return err
+	}
+	e.given = maps.Clone(e.logProbs)
+	return r.compute(ctx)
+}
+
+// known gives the reference what files hold of it.
+func (r *session) known() error {
+	e, j, c := r.engine.reference, r.job, r.job.Config
 	cache := c.Preference.RefCache
 	if cache != "" || j.Resume != nil || c.Checkpoints.saves() {
 		model, _, err := j.fingerprint()
@@ -218,11 +228,7 @@ func (r *session) refer(ctx context.Context) error {
 			return fmt.Errorf("trainer: resume: %w", err)
 		}
 	}
-	if _, err := e.share(j.World, 0, nil); err != nil {
-		return err
-	}
-	e.given = maps.Clone(e.logProbs)
-	return r.compute(ctx)
+	return nil
 }
 
 // compute gives the engine what no file has given, all of it: if a kernel is taken off meanwhile, or has been since,
