@@ -52,9 +52,10 @@ func kinds(op core.Op, d core.DType) []core.Facts {
 	return all
 }
 
-// CasesFor returns the standard cases of op with these facts: one token, odd numbers of tokens that
-// leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for several blocks, none,
-// NaN and infinity, and what is special about the op, such as very large values or experts without token.
+// CasesFor returns the standard cases of op with these facts: one token, odd numbers of
+// tokens that leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for
+// several blocks, NaN and infinity, and what is special about the op, such as very large values
+// or experts without token.
 func CasesFor(op core.Op, f core.Facts) []Case {
 	o := ops.Of(op)
 	var cases []Case
@@ -67,7 +68,6 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 	for _, tokens := range []int{7, 13, 70} {
 		add("random", tokens, nil)
 	}
-	add("empty", 0, nil)
 	add("nan and inf", 9, o.NotFinite)
 	if o.Cases != nil {
 		o.Cases(f, add)

@@ -32,11 +32,8 @@ type task struct {
 	shared      *shared // nil for a whole head
 }
 
-// tasks returns those of one key head one after the other, in the order of its parts; none without tokens.
+// tasks returns those of one key head one after the other, in the order of its parts.
 func tasks(f core.Facts, keys ranges) []task {
-	if keys.len() == 0 {
-		return nil
-	}
 	segments := keys.segments(blockRows)
 	wanted := (leastTasks-1)/(len(segments)*f.KVHeads) + 1
 	var all []task

@@ -25,11 +25,6 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		k.backwardSwiGLU(c, weights, lo, hi)
 		k.backwardProducts(c, weights, lo, hi, dx)
 	}
-	for _, w := range weights {
-		if T == 0 && !w.add { // a sum of nothing
-			clear(w.gradient)
-		}
-	}
 	vector.Narrow(c.Output("dx"), dx)
 	return nil
 }
