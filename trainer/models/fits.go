@@ -1,0 +1,106 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Fits compares what files are said to hold with the model, for one of Shape that is not quantised: an error is one that
+// LoadWith would return.
+func (m *Model) Fits(set *checkpoint.Set) error {
+	var missing, wrong []string
+	unused := m.unused(set)
+	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
+		for _, e := range p.Entries {
+			dtype, shape, ok := set.Lookup(e.Name)
+			delete(unused, e.Name)
+			if !ok {
+				missing = append(missing, e.Name)
+			} else if err := readable(e, dtype, shape); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}
+	return misfits(missing, unused, wrong)
+}
+
+// unused are the tensors of files that the model is to have a place for.
+func (m *Model) unused(set *checkpoint.Set) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range set.Names() {
+		if !m.ignored(name) {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+func misfits(missing []string, unused map[string]bool, wrong []string) error {
+	return errors.Join(list("tensors are missing from the files", missing),
+		list("tensors of the files have no place in this model", slices.Sorted(maps.Keys(unused))),
+		list("tensors do not fit the configuration", wrong))
+}
+
+// ignored are tensors that files may hold and that carry nothing: a copy of the tied
+// head, the rotary frequencies that old files stored, and layers after the last.
+func (m *Model) ignored(name string) bool {
+	if i, ok := layerOf(name); ok && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
+		return true
+	}
+	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
+		return true
+	}
+	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
+}
+
+// layerOf returns the number of the layer that a tensor is of, false for one outside of layers.
+func layerOf(name string) (number int, ok bool) {
+	rest, ok := strings.CutPrefix(name, "model.layers.")
+	text, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.Atoi(text)
+	return number, ok && err == nil
+}
+
+// read fills an entry of a parameter.
+func read(p *nn.Param, e nn.Entry, stored core.Tensor) error {
+	err := readable(e, stored.DType, stored.Shape)
+	if err == nil {
+		p.Set(e, stored)
+	}
+	return err
+}
+
+// readable refuses a tensor that an entry cannot be filled with.
+func readable(e nn.Entry, dtype core.DType, shape core.Shape) error {
+	if !shape.Equal(e.Shape) {
+		return fmt.Errorf("%s is %v, want %v", e.Name, shape, e.Shape)
+	}
+	switch dtype {
+	case core.Float32, core.BFloat16, core.Float16:
+		return nil
+	case core.InvalidDType:
+		return fmt.Errorf("%s is of bytes; supported: float32, bfloat16, float16", e.Name)
+	}
+	return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", e.Name, dtype)
+}
+
+// list returns an error with the first few names, nil for none.
+func list(what string, names []string) error {
+	const most = 8
+	if len(names) == 0 {
+		return nil
+	}
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return fmt.Errorf("%d %s: %s", len(names), what, text)
+}
