@@ -122,7 +122,6 @@ const AttentionPre Op = "attention_pre"
 var attentionPre = contract{op: AttentionPre, forwardOnly: true,
 	valid: func(f Facts, need func(ok bool, what string)) {
 		rmsNorm.valid(f, need)
-		qkv.valid(f, need)
 		rope.valid(f, need)
 		switch f.Scaling {
 		case "":

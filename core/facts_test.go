@@ -76,6 +76,32 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.SharedExpertFFN, "dim and intermediate must", func(f *core.Facts) { f.Intermediate = 1 << 17 }},
 		{core.SharedExpertFFN, "layout must", func(f *core.Facts) { f.Layout = core.PerExpert }},
 		{core.SharedExpertFFN, "activation must", func(f *core.Facts) { f.Activation = "" }},
+		{core.GateUpSwiGLU, "dim and intermediate must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.GateUpSwiGLU, "dim and intermediate must", func(f *core.Facts) { f.Intermediate = 0 }},
+		{core.GateUpSwiGLU, "layout must", func(f *core.Facts) { f.Layout = core.PerExpert }},
+		{core.GateUpSwiGLU, "activation must", func(f *core.Facts) { f.Activation = "" }},
+		{core.QKV, "dim must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.QKV, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.HeadDim = 0 }},
+		{core.QKV, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.Heads = 0 }},
+		{core.QKV, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.KVHeads = 0 }},
+		{core.Attention, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.HeadDim = 0 }},
+		{core.Attention, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.Heads = 0 }},
+		{core.Attention, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.KVHeads = 0 }},
+		{core.Attention, "multiple of kv_heads", func(f *core.Facts) { f.KVHeads = 3 }},
+		{core.PagedAttention, "multiple of kv_heads", func(f *core.Facts) { f.KVHeads = 3 }},
+		{core.PagedAttention, "block_size must", func(f *core.Facts) { f.BlockSize = 0 }},
+		{core.PagedAttention, "window must", func(f *core.Facts) { f.Window = -1 }},
+		{core.PagedAttention, "scale must", func(f *core.Facts) { f.Scale = 0 }},
+		{core.PagedAttention, "scale must", func(f *core.Facts) { f.Scale = math.Inf(1) }},
+		{core.ReshapeAndCache, "head_dim and kv_heads must", func(f *core.Facts) { f.HeadDim = 0 }},
+		{core.ReshapeAndCache, "head_dim and kv_heads must", func(f *core.Facts) { f.KVHeads = 0 }},
+		{core.ReshapeAndCache, "block_size must", func(f *core.Facts) { f.BlockSize = 0 }},
+		{core.LinearCrossEntropy, "dim and vocab must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.LinearCrossEntropy, "dim and vocab must", func(f *core.Facts) { f.Vocab = 0 }},
+		{core.Linear, "dim and out must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.Linear, "dim and out must", func(f *core.Facts) { f.Out = 0 }},
+		{core.Linear, "rank must", func(f *core.Facts) { f.Rank, f.Scale = -1, 0 }},
+		{core.Linear, "an adapter has a rank and a scale", func(f *core.Facts) { f.Rank, f.Scale = 2, 0 }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.Float16 }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.DType(99) }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.DType, f.Products = core.Float64, core.BFloat16 }},
@@ -101,6 +127,11 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	err := core.Facts{}.Validate(core.RMSNorm)
 	if err == nil || strings.Count(err.Error(), ";") != 3 {
 		t.Errorf("error %v, want dtype, weight_dtype, dim and cast", err)
+	}
+	pre := validFacts(core.AttentionPre)
+	pre.Heads = 0
+	if err := pre.Validate(core.AttentionPre); err == nil || strings.Contains(err.Error(), ";") {
+		t.Errorf("error %v, want one fault, once", err)
 	}
 }
 

@@ -19,12 +19,38 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 		Layout: core.Separate}
 	again := gateUp
 	again.Recompute = true
+	linear := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Out: 16, Bias: true}
+	adapted := linear
+	adapted.Rank, adapted.Scale = 2, 0.5
+	static := core.Facts{DType: core.Float32, Dim: 8, Out: 16, Scaling: core.StaticScaling}
+	dynamic := static
+	dynamic.Scaling = core.DynamicScaling
+	pre := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, HeadDim: 4, RotaryDim: 2, Heads: 4, KVHeads: 2,
+		Pairing: core.Half, Cast: core.CastBeforeWeight}
+	all := pre
+	all.Bias, all.Residual, all.QKNorm = true, true, true
+	paged := core.Facts{DType: core.Float32, HeadDim: 8, Heads: 4, KVHeads: 2, BlockSize: 16, Scale: 1}
+	shared := core.Facts{DType: core.Float32, Dim: 8, Intermediate: 16, Activation: "silu", Layout: core.Packed}
 	for _, tt := range []struct {
 		op   core.Op
 		pass core.Pass
 		f    core.Facts
 		want core.Work
 	}{
+		{core.Linear, core.Forward, linear, core.Work{Products: 3 * 2 * 8 * 16, Elementwise: 3 * 16}},
+		{core.Linear, core.Backward, linear, core.Work{Products: 3 * 4 * 8 * 16, Elementwise: 3 * 16}},
+		{core.Linear, core.Backward, frozen(linear), core.Work{Products: 3 * 2 * 8 * 16}},
+		{core.Linear, core.Forward, adapted, core.Work{Products: 3 * 2 * (8*16 + 2*8 + 2*16), Elementwise: 3 * 16}},
+		{core.Linear, core.Backward, adapted, core.Work{Products: 3 * 2 * (2*8*16 + 3*2*8 + 2*2*16), Elementwise: 3 * 16}},
+		{core.Linear, core.Backward, frozen(adapted), core.Work{Products: 3 * 2 * (8*16 + 3*2*8 + 2*2*16)}},
+		{core.LinearW8A8, core.Forward, static, core.Work{Products: 3 * 2 * 8 * 16, Elementwise: 3 * (3*8 + 2*16)}},
+		{core.LinearW8A8, core.Forward, dynamic, core.Work{Products: 3 * 2 * 8 * 16, Elementwise: 3 * (3*8 + 3*16)}},
+		{core.AttentionPre, core.Forward, pre, core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * (8*4 + 6*3*2)}},
+		{core.AttentionPre, core.Forward, all,
+			core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * (8*4 + 6*3*2 + 32 + 8 + 6*4*4)}},
+		{core.PagedAttention, core.Forward, paged, core.Work{Products: 6 * 4 * 2 * 2 * 8, Elementwise: 6 * 4 * 4}},
+		{core.ReshapeAndCache, core.Forward, paged, core.Work{Elementwise: 3 * 2 * 2 * 8}},
+		{core.SharedExpertFFN, core.Forward, shared, core.Work{Products: 3 * 6 * 8 * 16, Elementwise: 3 * (6*8 + 14*16)}},
 		{core.QKV, core.Forward, qkv, core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * 32}},
 		{core.QKV, core.Backward, qkv, core.Work{Products: 3 * 4 * 8 * 32, Elementwise: 3 * (32 + 2*8)}},
 		{core.QKV, core.Backward, frozen(qkv), core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * 2 * 8}},
