@@ -136,7 +136,7 @@ type Graph struct {
 	mem    core.Memory
 	tape   []*instr
 	leaves int                      // so far
-	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
+	bySym  map[*gorgonia.Node]*slot // the buffer behind each node that is a gradient
 	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path   []string
 	region *region     // the innermost of Checkpoint
@@ -199,7 +199,6 @@ func (g *Graph) leaf(name string, t core.Tensor, diff bool) *Value {
 		gorgonia.WithName(fmt.Sprintf("%s#%d", name, g.leaves)))
 	g.leaves++
 	s := &slot{spec: Spec{t.DType, t.Shape}, tensor: t, leaf: true}
-	g.bySym[node] = s
 	return &Value{g: g, node: node, slot: s, shape: t.Shape, diff: diff}
 }
 
@@ -264,7 +263,6 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		}
 		return values
 	}
-	g.bySym[node] = s.out[0]
 	s.instr = newForward(s)
 	g.tape = append(g.tape, s.instr)
 	for i, spec := range op.Outputs {

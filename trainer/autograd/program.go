@@ -164,14 +164,8 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	for _, v := range params {
 		p.params = append(p.params, v.slot)
 	}
-	forwardEnd := len(g.tape)
 	if err := g.differentiate(loss, params, p.grads); err != nil {
 		return nil, err
-	}
-	for i, in := range g.tape {
-		if i >= forwardEnd {
-			in.pass = core.Backward
-		}
 	}
 	p.tape = recompute(accumulate(dropDead(g.tape)))
 	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
