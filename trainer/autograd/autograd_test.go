@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -241,6 +242,9 @@ func TestCompileRefuses(t *testing.T) {
 	if _, err := g.Compile(x, x); err == nil || !strings.Contains(err.Error(), "scalar") {
 		t.Errorf("a vector as the loss: %v", err)
 	}
+	if _, err := g.Compile(x); err == nil || !strings.Contains(err.Error(), "scalar") {
+		t.Errorf("a vector as the loss, without a backward pass: %v", err)
+	}
 	if _, err := g.Compile(g.Apply(total(), x), x, y); err == nil {
 		t.Error("a parameter that gets no gradient was accepted")
 	}
@@ -252,18 +256,23 @@ func TestCompileRefuses(t *testing.T) {
 }
 
 func TestFirstNonFiniteNamesTheInstruction(t *testing.T) {
-	g := New(Heap{})
-	x := g.Param("x", core.FromFloat32([]float32{1, float32(math.MaxFloat32)}, 2))
-	leave := g.Enter("layers.3")
-	y := g.Apply(mul(2), x, x)
-	leave()
-	p, err := g.Compile(g.Apply(total(), g.Apply(mul(2), y, x)), x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, op, err := p.FirstNonFinite(context.Background())
-	if path != "layers.3" || op != "mul forward" || err != nil {
-		t.Errorf("got %q %q %v", path, op, err)
+	for largest, want := range map[float32]string{1e9: "", 1e10: "layers.3", 1e20: "layers.2"} { // x^2, and x^4
+		g := New(Heap{})
+		x := g.Param("x", core.FromFloat32([]float32{1, largest}, 2))
+		y := x
+		for _, path := range []string{"layers.2", "layers.3"} {
+			leave := g.Enter(path)
+			y = g.Apply(mul(2), y, y)
+			leave()
+		}
+		p, err := g.Compile(g.Apply(total(), y), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, op, err := p.FirstNonFinite(t.Context())
+		if finite := errors.Is(err, ErrFinite); path != want || finite != (want == "") || !finite && (op != "mul forward" || err != nil) {
+			t.Errorf("up to %g: got %q %q %v, want %q", largest, path, op, err, want)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ func TestHowManyRowsAPartHas(t *testing.T) {
 		{[]int{4096, 11008}, 1, 190},         // as many as are 8 MiB
 		{[]int{4096, 11008}, 3 * 11008, 189}, // of which updates want three at a time
 		{[]int{32, 768, 512}, 1, 5},          // experts
+		{[]int{4, 3 << 20}, 1, 1},            // rows of more than a part
 		{[]int{1024, 1024}, 1, 0},
 		{[]int{4096}, 1, 0},
 		{[]int{151936, 1024}, 0, 0}, // of which only all are of use
