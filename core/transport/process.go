@@ -204,7 +204,7 @@ func (p *process) dial() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
 	defer cancel()
-	stream, err := dialStream(ctx, at, p.config.TLSConfig)
+	stream, err := dialStream(ctx, at, p.config.TLSConfig, p.opts.CallTimeout)
 	if err != nil { // what is wrong with the process, gRPC finds out as well
 		p.opts.Logger.Info("requests to a plugin go by gRPC, which is slower", "plugin", p.path, "reason", err)
 	}

@@ -52,6 +52,30 @@ func TestAStoppedPluginIsSaid(t *testing.T) {
 	})
 }
 
+// TestAStoppedPluginThatReadsNoRequestIsEnded: one that is longer than what the system keeps for a reader, which on
+// macOS is 8 KiB.
+func TestAStoppedPluginThatReadsNoRequestIsEnded(t *testing.T) {
+	p := open(t, quiet(Options{Portable: true}))
+	c := makeCall(t, core.MoEExperts, core.Forward, moeFacts(3000), p.host, p.output)
+	if err := p.moe.Forward(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	p.proc.link.(*streamLink).limit = time.Millisecond
+	pid := p.pid()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stop of all its threads", func() bool { return stopped(t, pid) })
+	if err := p.moe.Forward(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, c)
+	h := p.moe.Health()
+	if h.Deaths != 1 || h.Repeats != 1 || h.Fallbacks > 0 || !strings.Contains(h.LastError, "it took no request") {
+		t.Errorf("health %+v; the call is to be made again by a new process", h)
+	}
+}
+
 // stopped reports whether every thread of a process is stopped: one that still runs could
 // answer a call.
 func stopped(t *testing.T, pid int) bool {

@@ -19,8 +19,9 @@ import (
 type streamLink struct {
 	oneByOne
 	conn   *tls.Conn
-	number uint32 // of the latest request
-	buf    []byte // for records
+	limit  time.Duration // of how long a plugin may take to read a request
+	number uint32        // of the latest request
+	buf    []byte        // for records
 	out    []byte
 	in     []byte // what was read of an answer
 	room   []byte // to read into
@@ -29,8 +30,9 @@ type streamLink struct {
 
 var _ link = (*streamLink)(nil)
 
-// dialStream connects to the stream of a plugin that offers gRPC. There is none, and no error, if it knows gRPC only.
-func dialStream(ctx context.Context, at net.Addr, config *tls.Config) (*streamLink, error) {
+// dialStream connects to the stream of a plugin that offers gRPC, which may take so long at most to read a request.
+// There is none, and no error, if it knows gRPC only.
+func dialStream(ctx context.Context, at net.Addr, config *tls.Config, limit time.Duration) (*streamLink, error) {
 	config = config.Clone()
 	config.NextProtos = []string{wire.StreamName, "h2"}
 	config.DynamicRecordSizingDisabled = true // a request is one write
@@ -43,7 +45,7 @@ func dialStream(ctx context.Context, at net.Addr, config *tls.Config) (*streamLi
 	if !ok || conn.ConnectionState().NegotiatedProtocol != wire.StreamName {
 		return nil, c.Close()
 	}
-	return &streamLink{conn: conn, buf: make([]byte, wire.MaxRecord), room: make([]byte, 4096)}, nil
+	return &streamLink{conn: conn, limit: limit, buf: make([]byte, wire.MaxRecord), room: make([]byte, 4096)}, nil
 }
 
 func (l *streamLink) share(ctx context.Context, r *shm.Region, writable bool) error {
@@ -64,7 +66,12 @@ func (l *streamLink) ask(kind wire.Kind, text []byte) error {
 	}
 	l.number++
 	l.out = wire.PutAsk(l.out[:0], l.number, kind, text)
-	if _, err := l.conn.Write(l.out); err != nil {
+	// A request that is longer than what the system keeps for a reader waits for one, and a plugin may be stopped.
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.limit))
+	switch _, err := l.conn.Write(l.out); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		l.broken = fmt.Errorf("it took no request for %v", l.limit)
+	case err != nil:
 		l.broken = fmt.Errorf("transport: %w: %w", net.ErrClosed, err)
 	}
 	return nil
