@@ -88,12 +88,33 @@ func TestKillBetweenCallsIsNoticed(t *testing.T) {
 		if err := kill(p.pid()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "noticing the death", p.proc.gone)
+		dead := p.proc
+		eventually(t, "noticing the death", func() bool { return isClosed(dead.spawned.ended) })
+		dead.cmd.Cancel = func() error { // its number may be another's by now
+			t.Error("a group of processes is ended that may be somebody else's")
+			return nil
+		}
 		p.mustForward(t, "")
 		p.wantHealth(t, core.Health{Calls: 2, Deaths: 1})
 	}
 	onEachPath(t, test)
 	onGRPC(t, test)
+}
+
+// TestWhoCancelsWhileAPluginStartsGivesNobodyUp: the next call may be somebody else's.
+func TestWhoCancelsWhileAPluginStartsGivesNobodyUp(t *testing.T) {
+	onGoPaths(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		p.Rest()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+		if err := p.norm.Forward(ctx, c); err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		p.mustForward(t, "")
+		p.wantHealth(t, core.Health{Calls: 2})
+	})
 }
 
 func TestRestingPluginStartsAgainForACall(t *testing.T) {

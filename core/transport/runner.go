@@ -68,15 +68,12 @@ func (s *starter) Wait(context.Context) error {
 	return s.wait()
 }
 
-// Kill implements runner.Runner.
+// Kill implements runner.Runner. The number of a process that has ended, maybe hours ago, can be another group's.
 func (s *starter) Kill(context.Context) error {
-	if s.cmd.Process == nil {
+	if s.cmd.Process == nil || isClosed(s.ended) {
 		return nil
 	}
-	if err := s.cmd.Cancel(); err != nil && !isClosed(s.ended) {
-		return err
-	}
-	return nil
+	return s.cmd.Cancel()
 }
 
 // Stdout implements runner.Runner.
