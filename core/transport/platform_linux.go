@@ -80,20 +80,19 @@ func firstHeld() int {
 // is started on, the system refuses them.
 func openHeld(path string) (*os.File, error) {
 	// Without O_NONBLOCK, opening a pipe that lies there would wait for its writer.
-	low, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, firstHeld())
-	if err != nil {
-		fd = low // no process may have so many files here: see runnable
-	} else {
-		unix.Close(low)
+	// Where no process may have so many files, it stays where it is: see runnable.
+	if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstHeld()); err == nil {
+		f.Close()
+		f = os.NewFile(uintptr(fd), path)
 	}
 	// Best effort: a lease is refused to who is not the owner, by some file systems, and
 	// while somebody writes, when starting the file is refused as well.
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
-	return os.NewFile(uintptr(fd), path), nil
+	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	return f, nil
 }
 
 // runnable returns a name of the open file that keeps its meaning in a process just
