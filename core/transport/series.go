@@ -154,17 +154,17 @@ func (i *instance) handles(steps []core.Step) ([]uint32, []core.Step) {
 func (i *instance) askTogether(ctx context.Context, steps []core.Step, size int) (busy []time.Duration, failed bool,
 	err error) {
 	link := i.proc.link
-	running := func() (*kernel, *core.Call) {
-		s := steps[min(link.finished(), len(steps)-1)]
-		return s.Kernel.(*kernel), s.Call
+	running := func() (done int, k *kernel, c *core.Call) { // of which the plugin may say something else each time
+		done = min(link.finished(), len(steps)-1)
+		return done, steps[done].Kernel.(*kernel), steps[done].Call
 	}
 	limit := func() time.Duration {
-		_, c := running()
+		_, _, c := running()
 		return i.opts.limit(c.Work())
 	}
 	start := clock.Now()
 	a, err := i.proc.call(ctx, len(steps), size, limit, func(waited time.Duration) {
-		k, c := running()
+		_, k, c := running()
 		k.plugin.sayWaiting(c, waited, limit())
 	})
 	if err == nil {
@@ -173,8 +173,7 @@ func (i *instance) askTogether(ctx context.Context, steps []core.Step, size int)
 	if err == nil {
 		return i.account(steps, a, clock.Since(start)), false, nil
 	}
-	k, c := running()
-	done := min(link.finished(), len(steps)-1)
+	done, k, c := running()
 	busy = i.account(steps[:done], a, min(a.Busy, clock.Since(start)))
 	if i.proc.stopped() {
 		i.drop()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/trust"
 	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/wire"
 )
@@ -263,7 +264,8 @@ func TestASeriesIsAsLongAsItsRecord(t *testing.T) {
 	}
 }
 
-// TestWhatEndsASeries: a call that is not for its kernel, and kernels that are there no more, or elsewhere.
+// TestWhatEndsASeries: a call that is not for its kernel, kernels that are there no more, or elsewhere, and what a
+// process has died of.
 func TestWhatEndsASeries(t *testing.T) {
 	p := openForSeries(t, quiet(Options{}))
 	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
@@ -287,6 +289,10 @@ func TestWhatEndsASeries(t *testing.T) {
 	}
 	if n := len(p.fitting(append(stepsOf(p.norm, []*core.Call{c, c}), of(plugin{instance: p.instance})))); n != 3 {
 		t.Errorf("%d calls of two kernels of one process go together, want 3", n)
+	}
+	p.alone[binding{p.norm.number, core.Forward, normFacts()}] = true
+	if _, together := p.handles(stepsOf(p.norm, []*core.Call{c, c})); len(together) != 0 {
+		t.Errorf("%d calls go together of a kind that the process has died of", len(together))
 	}
 }
 
@@ -395,21 +401,46 @@ func TestBuiltInPluginsShareAProcess(t *testing.T) {
 
 // TestALimitedBuiltInPluginHasItsOwnProcess: the limit is about one plugin.
 func TestALimitedBuiltInPluginHasItsOwnProcess(t *testing.T) {
-	o := quiet(Options{MaxMemory: 1 << 30})
-	o.Env = append(o.Env, builtInRole+"=1")
-	opened, errs := o.OpenBuiltIn(t.Context(), []string{"experts", "norms"})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
+	for _, o := range []Options{{MaxMemory: 1 << 30}, {MaxCPUs: 1}} {
+		o = quiet(o)
+		o.Env = append(o.Env, builtInRole+"=1")
+		opened, errs := o.OpenBuiltIn(t.Context(), []string{"experts", "norms"})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		first, second := opened[0].(*plugin), opened[1].(*plugin)
+		if m := first.Manifest(); m.Checksum != self.Checksum() {
+			t.Errorf("its checksum is %q", m.Checksum)
+		}
+		if first.instance == second.instance || first.kernels[0].number != 0 || second.kernels[0].number != 0 {
+			t.Error("they share a process")
+		}
+		if err := errors.Join(first.Close(), second.Close()); err != nil {
+			t.Error(err)
+		}
 	}
-	first, second := opened[0].(*plugin), opened[1].(*plugin)
-	if m := first.Manifest(); m.Checksum != self.Checksum() {
-		t.Errorf("its checksum is %q", m.Checksum)
-	}
-	if first.instance == second.instance || first.kernels[0].number != 0 || second.kernels[0].number != 0 {
-		t.Error("they share a process")
-	}
-	if err := errors.Join(first.Close(), second.Close()); err != nil {
-		t.Error(err)
+}
+
+// TestBuiltInPluginsThatAreNotStarted have an error each.
+func TestBuiltInPluginsThatAreNotStarted(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for says, tt := range map[string]struct {
+		ctx context.Context
+		o   Options
+	}{
+		"must not be negative":   {t.Context(), Options{MaxCPUs: -1}},
+		context.Canceled.Error(): {done, Options{}},
+		"is not in tune.lock":    {t.Context(), Options{Lock: &trust.Lock{File: "tune.lock"}}},
+	} {
+		o := quiet(tt.o)
+		o.Env = append(o.Env, builtInRole+"=1")
+		_, errs := o.OpenBuiltIn(tt.ctx, []string{"experts", "norms"})
+		for n, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("plugin %d: error %v, which should say %q", n, err, says)
+			}
+		}
 	}
 }
 
