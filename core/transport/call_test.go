@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/shm"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 func TestCallGivesTheReferencesBits(t *testing.T) {
@@ -162,6 +164,21 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 			t.Errorf("health %+v", h)
 		}
 	})
+}
+
+// TestACallThatFitsNoRecordIsRefused, whoever makes it without core.Run.
+func TestACallThatFitsNoRecordIsRefused(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	many := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	many.In = slices.Repeat(many.In[:1], wire.MaxTensors)
+	deep := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	deep.In[0].Shape = core.Shape{1, 1, 1, 1, tokens, 24}
+	for says, c := range map[string]*core.Call{"16320 tensors": many, "more than 5 axes": deep} {
+		if err := p.norm.Forward(t.Context(), c); !errors.Is(err, core.ErrBadCall) || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, which should say %q", err, says)
+		}
+	}
+	p.mustForward(t, "")
 }
 
 // TestMappedFilesNeedNoCopy is the way of systems without anonymous shared memory.

@@ -224,8 +224,11 @@ func TestPluginsKeepToTheirProcessors(t *testing.T) {
 
 func TestNegativeLimitsAreRefused(t *testing.T) {
 	for _, o := range []Options{{MaxMemory: -1}, {MaxCPUs: -1}} {
-		if err := o.CheckLimits(); err == nil || !strings.Contains(err.Error(), "must not be negative") {
-			t.Errorf("%v", err)
+		_, opening := o.Open(t.Context(), "plugin")
+		for _, err := range []error{o.CheckLimits(), opening} {
+			if err == nil || !strings.Contains(err.Error(), "must not be negative") {
+				t.Errorf("%v", err)
+			}
 		}
 	}
 }
