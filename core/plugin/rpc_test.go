@@ -1,12 +1,16 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/binary"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/wire"
 )
@@ -38,6 +42,39 @@ func TestMessagesAreThoseOfTheService(t *testing.T) {
 		}
 		if a := (wire.Answer{Status: wire.Status(got.Status), Text: got.Text, Busy: time.Duration(got.BusyNs)}); a != want {
 			t.Errorf("%+v was read as %+v", want, a)
+		}
+	}
+}
+
+// TestRequestsByRPC: one that cannot be read has an answer too, and a service that is not there a status.
+func TestRequestsByRPC(t *testing.T) {
+	describe, err := protobuf.Marshal(&proto.Request{Kind: uint32(wire.Describe)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handler(newServer(Offer{"test", "1", []core.Kernel{reference.Kernel(core.RMSNorm)}}), nil)
+	for name, tt := range map[string]struct {
+		path string
+		body []byte
+		want wire.Status
+		grpc string
+	}{
+		"a question":      {pathAsk, framed(describe), wire.OK, "0"},
+		"nothing":         {pathAsk, nil, wire.Failed, "0"},
+		"another form":    {pathAsk, framed([]byte{0xff}), wire.Failed, "0"},
+		"too much":        {pathAsk, framed(make([]byte, 2*wire.MaxRecord)), wire.Failed, "0"},
+		"another service": {"/grpc.health.v1.Health/Check", framed(nil), 0, "12"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", tt.path, bytes.NewReader(tt.body)))
+		if got := w.Result(); got.Header.Get("Grpc-Status") != tt.grpc && got.Trailer.Get("Grpc-Status") != tt.grpc {
+			t.Errorf("%s: gRPC's status is in %v and %v, want %s", name, got.Header, got.Trailer, tt.grpc)
+		}
+		var a proto.Answer
+		if body := w.Body.Bytes(); tt.grpc != "0" {
+			continue
+		} else if err := protobuf.Unmarshal(body[5:], &a); err != nil || wire.Status(a.Status) != tt.want || a.Text == "" {
+			t.Errorf("%s: %v, %v; want %v and a text", name, &a, err, tt.want)
 		}
 	}
 }

@@ -248,11 +248,13 @@ func TestServerRefusesRequests(t *testing.T) {
 		text string
 		want wire.Status
 	}{
-		"facts that are known":     {wire.Supports, "kernel=0\n" + normFacts, wire.OK},
-		"an unknown kernel":        {wire.Supports, "kernel=5\n" + normFacts, wire.BadCall},
-		"bind an unknown kernel":   {wire.Bind, "kernel=5\npass=forward\n" + normFacts, wire.BadCall},
-		"a kernel that is none":    {wire.Bind, "kernel=-1\n", wire.Failed},
-		"a fact of a later host":   {wire.Supports, "kernel=0\n" + normFacts + "colour=red\n", wire.NotSupported},
+		"facts that are known":   {wire.Supports, "kernel=0\n" + normFacts, wire.OK},
+		"an unknown kernel":      {wire.Supports, "kernel=5\n" + normFacts, wire.BadCall},
+		"bind an unknown kernel": {wire.Bind, "kernel=5\npass=forward\n" + normFacts, wire.BadCall},
+		"a kernel that is none":  {wire.Bind, "kernel=-1\n", wire.Failed},
+		"a fact of a later host": {wire.Supports, "kernel=0\n" + normFacts + "colour=red\n", wire.NotSupported},
+		"bind a fact of a later host": {wire.Bind, "kernel=0\npass=forward\n" + normFacts + "colour=red\n",
+			wire.NotSupported},
 		"a number where none goes": {wire.Supports, "kernel=0\ndtype=float32\nlayout=3\n", wire.NotSupported},
 		"facts without a dim":      {wire.Bind, "kernel=0\npass=forward\ndtype=float32\n", wire.Failed},
 		"a missing file": {wire.Map, "region=9\nsize=10\nwritable=true\npath=" + t.TempDir() + "/absent\n",
