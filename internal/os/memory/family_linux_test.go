@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"os"
 	"slices"
 	"testing"
 )
@@ -11,5 +12,15 @@ func TestFamilyIsAProcessAndItsDescendants(t *testing.T) {
 	slices.Sort(got)
 	if want := []int{2, 3, 4, 6}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestAFamilyHasWhatItsProcessesHave(t *testing.T) {
+	me := os.Getpid()
+	if n, least := OfFamily(me), proportional(me)/2; least == 0 || n < least {
+		t.Errorf("%d bytes, at least %d are this process's", n, least)
+	}
+	if n := OfFamily(1 << 30); n != 0 {
+		t.Errorf("%d bytes of a process that is not there", n)
 	}
 }

@@ -119,6 +119,20 @@ func TestWhoEndsTurnsWakesItsOwn(t *testing.T) {
 	until(t, woke, sched.Called, turn.End)
 }
 
+// TestASleepWithoutALimitIsNeverLate: a plugin that has nothing to do sleeps so, and would be busy otherwise.
+func TestASleepWithoutALimitIsNeverLate(t *testing.T) {
+	var word uint32
+	woke := make(chan sched.Woke, 1)
+	go func() {
+		why := sched.Signalled
+		for why == sched.Signalled {
+			why = sched.Wait(&word, 0, 0)
+		}
+		woke <- why
+	}()
+	until(t, woke, sched.Called, func() { sched.Wake(&word) })
+}
+
 // TestTheWorldStopsWhileAThreadSleeps collects garbage, for which the world is stopped, while a thread sleeps of which
 // Go's scheduler is not told: its signals, for that or because it has waited for long, end the sleep.
 func TestTheWorldStopsWhileAThreadSleeps(t *testing.T) {
