@@ -132,8 +132,8 @@ func removeLeft(root *os.Root, info fs.FileInfo, remove func(path string) error)
 		return // another user's, or gone
 	}
 	defer f.Close()
-	ok, known := lock(f)
-	if now, err := f.Stat(); !ok || !known || err != nil || !os.SameFile(now, info) {
+	ok, _ := lock(f)
+	if now, err := f.Stat(); !ok || err != nil || !os.SameFile(now, info) {
 		return
 	}
 	_ = remove(filepath.Join(root.Name(), info.Name())) // the next one tries again

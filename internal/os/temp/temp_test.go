@@ -152,8 +152,29 @@ func TestManyAtOnceTakeNothingFromEachOther(t *testing.T) {
 				if err := Remove(f.Name()); err != nil {
 					t.Error(err)
 				}
+				folder, remove, err := Folder(dir, folderPattern)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(folder); err != nil {
+					t.Error(err)
+				}
+				if err := remove(); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
 	wg.Wait()
+}
+
+func TestWhatCannotBeMadeIsAnError(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "absent")
+	if f, err := File(absent, family, "file"); err == nil {
+		t.Errorf("a file %s", f.Name())
+	}
+	if path, _, err := Folder(absent, folderPattern); err == nil {
+		t.Errorf("a folder %q", path)
+	}
 }
