@@ -181,6 +181,20 @@ func TestACallThatFitsNoRecordIsRefused(t *testing.T) {
 	p.mustForward(t, "")
 }
 
+// TestAnOutputWithoutRoomIsAnError that leaves nothing behind of the copies of other tensors.
+func TestAnOutputWithoutRoomIsAnError(t *testing.T) {
+	o := quiet(Options{})
+	o.OutputSize = 64
+	p := open(t, o)
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
+	if err := p.norm.Forward(t.Context(), c); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("error %v, want ErrNoRoom", err)
+	}
+	if n := p.output.InUse() + p.stage.memory.InUse(); n != 0 {
+		t.Errorf("%d bytes are in use after it", n)
+	}
+}
+
 // TestMappedFilesNeedNoCopy is the way of systems without anonymous shared memory.
 func TestMappedFilesNeedNoCopy(t *testing.T) {
 	p := open(t, quiet(Options{Portable: true}))
