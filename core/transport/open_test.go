@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,7 +97,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := quiet(Options{})
+			var log lockedBuffer
+			o := quiet(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			path := tc.path(t) // while no other test starts a process that has it open
 			if tc.is == core.ErrPluginExited {
 				t.Parallel() // most of these wait
@@ -110,6 +112,9 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 				if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %q is not %q, or does not say %q", err, tc.is, want)
 				}
+			}
+			if o.StartTimeout == short && !strings.Contains(log.String(), "waiting for a plugin: ") {
+				t.Errorf("nothing is said while it is waited for: %s", log.String())
 			}
 		})
 	}
