@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/seed98097648/tune/core"
@@ -39,21 +38,16 @@ func (o Options) OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin
 	}
 	o, err := o.ready()
 	i := newInstance(o, core.BuiltIn+builtInName)
+	i.names = names
 	if err == nil {
-		err = i.open(ctx, func(sum string) error {
-			i.names = o.allowed(names, sum, errs)
-			if len(i.names) == 0 {
-				return core.ErrUntrusted // each of them, for a reason of its own
-			}
-			return nil
-		})
+		err = i.open(ctx, func(sum string) error { return o.allow(names, sum, errs) })
 	}
 	for n, name := range names {
 		if errs[n] == nil && err != nil {
 			errs[n] = err
 		}
 		if errs[n] == nil {
-			plugins[n], errs[n] = i.admit(core.BuiltIn+name, slices.Index(i.names, name))
+			plugins[n], errs[n] = i.admit(core.BuiltIn+name, n)
 		}
 	}
 	if len(i.members) == 0 && i.proc != nil {
@@ -62,16 +56,14 @@ func (o Options) OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin
 	return plugins, errs
 }
 
-// allowed returns the names of the plugins that a lock allows, and sets the errors of the others.
-func (o Options) allowed(names []string, sum string, errs []error) []string {
+// allow says that a lock does not list the checksum that all these plugins have, each in its own words.
+func (o Options) allow(names []string, sum string, errs []error) (err error) {
 	if o.Lock == nil {
-		return names
+		return nil
 	}
-	var all []string
 	for n, name := range names {
-		if errs[n] = o.Lock.Allow(core.BuiltIn+name, sum); errs[n] == nil {
-			all = append(all, name)
-		}
+		errs[n] = o.Lock.Allow(core.BuiltIn+name, sum)
+		err = errs[n]
 	}
-	return all
+	return err
 }

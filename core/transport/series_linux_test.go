@@ -444,6 +444,26 @@ func TestBuiltInPluginsThatAreNotStarted(t *testing.T) {
 	}
 }
 
+// TestABuiltInPluginThatIsNotLockedIsNotUsed, although it is of the same program as one that is.
+func TestABuiltInPluginThatIsNotLockedIsNotUsed(t *testing.T) {
+	o := quiet(Options{Lock: &trust.Lock{File: "tune.lock", Entries: []trust.Entry{{Name: "norms", Version: "1",
+		SHA256: self.Checksum(), Path: core.BuiltIn + "norms"}}}})
+	o.Env = append(o.Env, builtInRole+"=1")
+	opened, errs := o.OpenBuiltIn(t.Context(), []string{"experts", "norms"})
+	if !errors.Is(errs[0], core.ErrUntrusted) || errs[1] != nil {
+		t.Fatal(errs)
+	}
+	norms := opened[1].(*plugin)
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
+	if err := norms.kernels[0].Forward(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, c)
+	if err := norms.Close(); err != nil || norms.proc != nil {
+		t.Errorf("there is a process when all are closed, %v", err)
+	}
+}
+
 // TestASeriesTrustsNoPlugin that claims what cannot be.
 func TestASeriesTrustsNoPlugin(t *testing.T) {
 	p := openForSeries(t, quiet(Options{}))
