@@ -268,13 +268,18 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		return one, ctx.Err()
 	}
 	defer closing(single, &err)
-	for i, k := range p.Kernels() {
+	if differs := kerneltest.CompareManifests(m, single.Manifest()); differs != "" {
+		one.OK = false
+		one.Manifest = append(one.Manifest, kerneltest.Violation{Text: "a second process says something else of itself than " +
+			"the first: " + differs})
+	}
+	for _, k := range p.Kernels() {
 		info := k.Info()
 		if !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
 			continue
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
-		examine.Facts, examine.Single = uses(info.Op), single.Kernels()[i]
+		examine.Facts, examine.Single = uses(info.Op), ofOp(single, info.Op)
 		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
 		examine.Progress = on
 		r, err := kerneltest.Examine(ctx, k, examine)
@@ -286,4 +291,14 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	}
 	return one, nil
+}
+
+// ofOp returns a plugin's kernel for an op, or nil.
+func ofOp(p core.Plugin, op core.Op) core.Kernel {
+	for _, k := range p.Kernels() {
+		if k.Info().Op == op {
+			return k
+		}
+	}
+	return nil
 }

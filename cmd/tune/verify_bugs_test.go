@@ -25,7 +25,17 @@ func buggyPlugins() map[string]func() {
 		"bug_none": func() {
 			serveBug("bug_none", core.RMSNorm, func(run func() error, _ *core.Call) error { return run() })
 		},
-		"bug_manifest":  func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_manifest": func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_two_faces": func() {
+			kernels := []core.Kernel{right(core.RMSNorm), right(core.SwiGLU)}
+			if os.Getenv("TUNE_THREADS") == "1" {
+				kernels = kernels[1:]
+			}
+			for i, k := range kernels {
+				kernels[i] = renamed{k, "bug_two_faces"}
+			}
+			plugin.Serve("bug_two_faces", "1.0.0", kernels...)
+		},
 		"bug_silent":    func() { fmt.Println("hello") },
 		"bug_on_demand": func() { serveBug("bug_on_demand", core.RMSNorm, bugOnDemand) },
 	}
@@ -78,6 +88,18 @@ type described struct{ core.Kernel }
 func (d described) Info() core.Info {
 	i := d.Kernel.Info()
 	i.Summary, i.DTypes = "two\nlines", nil
+	return i
+}
+
+// renamed is a kernel of another plugin.
+type renamed struct {
+	core.Kernel
+	name string
+}
+
+func (r renamed) Info() core.Info {
+	i := r.Kernel.Info()
+	i.Name = r.name
 	return i
 }
 

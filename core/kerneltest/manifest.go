@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,6 +44,33 @@ func CheckManifest(m core.Manifest) []Violation {
 		}
 	}
 	return all
+}
+
+// CompareManifests says in which way two processes of one plugin differ in what they say about it, "" if in none but the
+// words for people. Kernels are asked for by their place, so their order counts.
+func CompareManifests(a, b core.Manifest) string {
+	ops := func(m core.Manifest) (all []core.Op) {
+		for _, k := range m.Kernels {
+			all = append(all, k.Op)
+		}
+		return all
+	}
+	switch {
+	case a.Name != b.Name || a.Version != b.Version:
+		return fmt.Sprintf("it was %s %s, and now is %s %s", a.Name, a.Version, b.Name, b.Version)
+	case !slices.Equal(ops(a), ops(b)):
+		return fmt.Sprintf("its kernels were for %v, and now are for %v", ops(a), ops(b))
+	}
+	for i, was := range a.Kernels {
+		x, y := reflect.ValueOf(was), reflect.ValueOf(b.Kernels[i])
+		for n := range x.NumField() {
+			name, _, _ := strings.Cut(x.Type().Field(n).Tag.Get("json"), ",")
+			if old, now := x.Field(n).Interface(), y.Field(n).Interface(); name != "summary" && !reflect.DeepEqual(old, now) {
+				return fmt.Sprintf("%s of its kernel for %s was %v, and now is %v", name, was.Op, old, now)
+			}
+		}
+	}
+	return ""
 }
 
 func checkDTypes(dtypes []core.DType) error {

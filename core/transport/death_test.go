@@ -295,6 +295,23 @@ func TestAReplacedExecutableIsNotStartedAgain(t *testing.T) {
 	}
 }
 
+// TestAPluginThatIsAnotherWhenStartedAgainIsGivenUp: its kernels are known by their place among them, which in a
+// language without an order for maps may be another each time.
+func TestAPluginThatIsAnotherWhenStartedAgainIsGivenUp(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		counted(t)
+		o.Env = append(o.Env, countDir)
+		p := openRole(t, "changes", o)
+		p.mustForward(t, "")
+		p.mustForward(t, "die once")
+		h := p.norm.Health()
+		want := "its kernels were for [rms_norm moe_experts], and now are for [moe_experts rms_norm]; its author must"
+		if h.Fallbacks != 1 || !strings.Contains(h.LastError, want) {
+			t.Errorf("health %+v; does the last error say %q?", h, want)
+		}
+	})
+}
+
 func TestARemovedExecutableIsNotTakenForAnotherProgram(t *testing.T) {
 	canRemove(t)
 	counted(t)

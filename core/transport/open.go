@@ -89,8 +89,11 @@ func (i *instance) open(ctx context.Context, allow func(sum string) error) error
 	if err := allow(i.checksum); err != nil {
 		return err
 	}
-	if i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...); err != nil || !late {
+	if i.proc, err = startExecutable(ctx, i.opts, exe, i.checksum, i.names...); err != nil {
 		return err
+	}
+	if i.about = i.proc.about; !late {
+		return nil
 	}
 	if i.checksum, err = exe.checksum(); err != nil {
 		i.proc.end()

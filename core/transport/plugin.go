@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
@@ -19,6 +20,7 @@ type instance struct {
 	checksum string
 	output   *shm.Pool // all that the process may write; it outlives the process
 	members  []*plugin
+	about    []core.Manifest // what its first process said
 
 	mu    sync.Mutex // held during a call: a process runs one at a time
 	proc  *process   // nil while there is none
@@ -124,10 +126,28 @@ func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 		p.drop()
 	}
 	p.resting = false
-	if p.proc == nil {
-		p.proc, err = startProcess(ctx, p.instance)
+	if p.proc != nil {
+		return nil
+	}
+	if p.proc, err = startProcess(ctx, p.instance); err != nil {
+		return err
+	}
+	if err = p.isWhoItWas(p.proc.about); err != nil {
+		p.drop()
 	}
 	return err
+}
+
+// isWhoItWas compares what the processes say about their plugins: kernels are known by their place there, and what they
+// can do was planned with.
+func (i *instance) isWhoItWas(about []core.Manifest) error {
+	for n, was := range i.about {
+		if differs := kerneltest.CompareManifests(was, about[n]); differs != "" {
+			return fmt.Errorf("transport: %s: %w: started again, it says something else of itself: %s; its author "+
+				"must offer the same kernels, in the same order, whenever it is started", i.path, core.ErrIncompatible, differs)
+		}
+	}
+	return nil
 }
 
 // supports asks the process whether a kernel takes the facts.

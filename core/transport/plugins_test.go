@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,13 @@ func roles() map[string]func() {
 		"hangs_in_bind": func() {
 			pluginside.Serve("bound", "1",
 				moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
+		},
+		"changes": func() {
+			kernels := testKernels()
+			if times("started") > 1 {
+				slices.Reverse(kernels)
+			}
+			pluginside.Serve("test_kernels", "1.2.3", kernels...)
 		},
 		"stays":        stays,
 		"endless_line": func() { endless(os.Stdout) },
