@@ -43,6 +43,22 @@ var keptBugs = map[string]func() func(runFunc, *core.Call) error{
 			return run(&other)
 		}
 	},
+	"a weight known by its site": func() func(runFunc, *core.Call) error {
+		kept := map[string]core.Tensor{}
+		return func(run runFunc, c *core.Call) error {
+			if c.Site == "" {
+				return run(c)
+			}
+			other := *c
+			other.In = append([]core.Tensor(nil), c.In...)
+			key := c.Site + c.Facts.String()
+			if kept[key].Data == nil {
+				kept[key] = cloned(c.Input("weight"))
+			}
+			other.Set("weight", kept[key])
+			return run(&other)
+		}
+	},
 	"a buffer as long as the first call": func() func(runFunc, *core.Call) error {
 		longest := 0
 		return func(run runFunc, c *core.Call) error {

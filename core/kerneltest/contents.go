@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -181,7 +182,7 @@ func (t *trial) contents(ctx context.Context) error {
 }
 
 // manyContents finds a kernel that mistakes one of many inputs for another, as one whose table of them is full: calls
-// in turn with three versions of the data, each time under other numbers, and all of them again. What it keeps of them
+// in turn with three versions of the data, each time under other numbers and at another site, and all of them again. What it keeps of them
 // stays in the process with one thread, if there is one, whose memory nobody measures.
 func (t *trial) manyContents(ctx context.Context) error {
 	c := t.of
@@ -211,6 +212,7 @@ func (t *trial) manyContents(ctx context.Context) error {
 			known[n] = numbers{}
 		}
 		known[n].give(at)
+		at.calls[core.Forward].Site = fmt.Sprintf("layers.%d.verified", n)
 		now := outputs{}
 		data[version].runPassAt(ctx, at, core.Forward, first[version], now, poisons[i%2], t.Result)
 		if first[version] == nil {

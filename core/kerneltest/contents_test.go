@@ -242,6 +242,28 @@ func TestWhatAForwardPassKeepsForAnotherBackwardPassIsCaught(t *testing.T) {
 	}
 }
 
+// TestTheMemoryOfAForwardPassIsNoInputOfItsBackwardPass: it may be that of another layer by then, or be gone.
+func TestTheMemoryOfAForwardPassIsNoInputOfItsBackwardPass(t *testing.T) {
+	var last core.Tensor
+	k := faulty{reference.Single(core.Linear), func(run runFunc, c *core.Call) error {
+		if c.Pass == core.Forward {
+			last = c.Input("x")
+			return run(c)
+		}
+		other := *c
+		other.In = slices.Clone(c.In)
+		if slices.Equal(last.Shape, c.Input("x").Shape) {
+			other.Set("x", last)
+		}
+		return run(&other)
+	}}
+	r := kerneltest.InTurn(t.Context(), k, contentFacts())
+	if want := "backward after a forward pass with other data elsewhere: "; r.Status != kerneltest.Failed ||
+		!strings.Contains(r.Err().Error(), want) {
+		t.Errorf("%s, want %q: %.1000v", r.Status, want, r.Err())
+	}
+}
+
 // TestAKernelOfInt8AloneIsTriedToo: one that keeps a weight too long, and takes those of int8 alone, which are frozen.
 func TestAKernelOfInt8AloneIsTriedToo(t *testing.T) {
 	bug := keeps(func(_ *core.Call, w core.Tensor) (*byte, bool) { return beside(w, 0), w.Content != 0 }, cloned)

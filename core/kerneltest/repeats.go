@@ -11,7 +11,7 @@ import (
 // what it once computed: it runs a call, the same with other data in the same memory, the
 // first again, one with other numbers in the middle of its inputs only, one with fewer tokens,
 // and the first again; and its backward pass after a forward pass with other data, as where layers have
-// the same sizes.
+// the same sizes, in the same memory and in other.
 func (t *trial) inTurn(ctx context.Context) error {
 	c := t.of
 	other, short, middle := c, c, c
@@ -58,10 +58,23 @@ func (t *trial) inTurn(ctx context.Context) error {
 			return nil
 		}
 	}
-	if len(passes(t.kernel)) == 2 {
+	if len(passes(t.kernel)) == 1 {
+		return nil
+	}
+	away, err := one.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		when string
+		at   place
+	}{{"", room}, {" elsewhere", away}} {
 		two.runPassAt(ctx, room, core.Forward, nil, outputs{}, poisons[0], t.Result)
-		one.runPassAt(ctx, room, core.Backward, first, outputs{}, poisons[1], t.Result)
-		t.prefix("backward after a forward pass with other data: ")
+		one.runPassAt(ctx, step.at, core.Backward, first, outputs{}, poisons[1], t.Result)
+		if t.Status == Failed {
+			t.prefix("backward after a forward pass with other data%s: ", step.when)
+			return nil
+		}
 	}
 	return nil
 }
