@@ -150,6 +150,17 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
+// TestCKernelsCompileWithoutAWarning, each kernel in C++ as well, as docs/writing-a-kernel.md says.
+func TestCKernelsCompileWithoutAWarning(t *testing.T) {
+	sources, err := filepath.Glob(filepath.Join("c_kernel", "*.c"))
+	if err != nil || len(sources) == 0 {
+		t.Fatal(sources, err)
+	}
+	for _, source := range sources {
+		ctest.Clean(t, filepath.Join("examples", source), filepath.Base(source) != "tune_plugin.c")
+	}
+}
+
 // TestCKernel builds the plugins in C as their README says, verifies them like any other, and
 // trains with one.
 func TestCKernel(t *testing.T) {

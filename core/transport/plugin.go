@@ -143,8 +143,8 @@ func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 func (i *instance) isWhoItWas(about []core.Manifest) error {
 	for n, was := range i.about {
 		if differs := kerneltest.CompareManifests(was, about[n]); differs != "" {
-			return fmt.Errorf("transport: %s: %w: started again, it says something else of itself: %s; its author "+
-				"must offer the same kernels, in the same order, whenever it is started", i.path, core.ErrIncompatible, differs)
+			return fmt.Errorf("transport: %s: %w: started again, it says something else of itself: %s; its author must "+
+				"offer the same kernels, in the same order, whenever it is started", i.path, core.ErrIncompatible, differs)
 		}
 	}
 	return nil

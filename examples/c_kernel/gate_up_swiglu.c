@@ -64,7 +64,7 @@ typedef struct {
 static int of_call(const tune_call *c, use u, int backward, tensors *t) {
 	const tune_tensor *in = c->in, *out = c->out;
 	int weights = u.packed ? 1 : 2;
-	*t = (tensors){0};
+	memset(t, 0, sizeof *t);
 	if (backward)
 		t->y = in++;
 	if (!backward || !u.frozen || u.recompute)
@@ -199,6 +199,8 @@ int main(void) {
 		.supports = supports,
 		.forward = forward,
 		.backward = backward,
+		.by_threads = 0,
+		.keeps = 0,
 	}};
 	return tune_serve("c_gate_up_swiglu", "1.0.0", kernels, 1);
 }

@@ -56,7 +56,7 @@ typedef struct {
 /* of_call finds the tensors and makes sure of their form. The host has done that, too; a mistake here would be a crash. */
 static int of_call(const tune_call *c, use u, int backward, tensors *t) {
 	const tune_tensor *in = c->in, *out = c->out;
-	*t = (tensors){0};
+	memset(t, 0, sizeof *t);
 	if (backward)
 		t->dy = in++;
 	if (!backward || !u.frozen || u.rank > 0)
@@ -127,8 +127,8 @@ static int forward(const tune_call *c) {
 	for (int64_t i = 0; f.bias && i < T * f.out; i++)
 		y[i] += ((const float *)t.bias->data)[i % f.out];
 	if (f.rank > 0) {
-		tune_add_linear(u, f.scale, x, t.a->data, T, f.rank, f.dim);
-		tune_add_linear(y, 1, u, t.b->data, T, f.out, f.rank);
+		tune_add_linear(u, f.scale, x, (const float *)t.a->data, T, f.rank, f.dim);
+		tune_add_linear(y, 1, u, (const float *)t.b->data, T, f.out, f.rank);
 	}
 	tune_keep(t.y, y);
 	return TUNE_OK;
@@ -156,9 +156,9 @@ static int backward(const tune_call *c) {
 			dbias[i % f.out] += dy[i];
 	}
 	if (f.rank > 0) {
-		tune_add_linear(u, f.scale, x, t.a->data, T, f.rank, f.dim);
-		tune_add_input(v, f.scale, dy, t.b->data, T, f.out, f.rank);
-		tune_add_input(dx, 1, v, t.a->data, T, f.rank, f.dim);
+		tune_add_linear(u, f.scale, x, (const float *)t.a->data, T, f.rank, f.dim);
+		tune_add_input(v, f.scale, dy, (const float *)t.b->data, T, f.out, f.rank);
+		tune_add_input(dx, 1, v, (const float *)t.a->data, T, f.rank, f.dim);
 		tune_add_weight(tune_sums(NULL, t.da), 1, v, x, T, f.rank, f.dim);
 		tune_add_weight(tune_sums(NULL, t.db), 1, dy, u, T, f.out, f.rank);
 	}
@@ -174,6 +174,8 @@ int main(void) {
 		.supports = supports,
 		.forward = forward,
 		.backward = backward,
+		.by_threads = 0,
+		.keeps = 0,
 	}};
 	return tune_serve("c_linear", "1.0.0", kernels, 1);
 }

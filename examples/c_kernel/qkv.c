@@ -54,7 +54,7 @@ typedef struct {
 /* of_call finds the tensors and makes sure of their form. The host has done that, too; a mistake here would be a crash. */
 static int of_call(const tune_call *c, use u, int backward, tensors *t) {
 	const tune_tensor *in = c->in, *out = c->out;
-	*t = (tensors){0};
+	memset(t, 0, sizeof *t);
 	if (backward) {
 		t->y = in, in += 3;
 		t->dx = out++;
@@ -145,6 +145,8 @@ int main(void) {
 		.supports = supports,
 		.forward = forward,
 		.backward = backward,
+		.by_threads = 0,
+		.keeps = 0,
 	}};
 	return tune_serve("c_qkv", "1.0.0", kernels, 1);
 }

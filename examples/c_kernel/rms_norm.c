@@ -57,11 +57,11 @@ static int has_room(int dim) {
 	static int room;
 	if (dim <= room)
 		return 1;
-	sums = realloc(sums, dim * sizeof *sums);
-	gain = realloc(gain, dim * sizeof *gain);
-	row = realloc(row, dim * sizeof *row);
-	dy = realloc(dy, dim * sizeof *dy);
-	out = realloc(out, dim * sizeof *out);
+	sums = (double *)realloc(sums, (size_t)dim * sizeof *sums);
+	gain = (float *)realloc(gain, (size_t)dim * sizeof *gain);
+	row = (float *)realloc(row, (size_t)dim * sizeof *row);
+	dy = (float *)realloc(dy, (size_t)dim * sizeof *dy);
+	out = (float *)realloc(out, (size_t)dim * sizeof *out);
 	room = sums && gain && row && dy && out ? dim : 0;
 	return room > 0;
 }
@@ -95,7 +95,7 @@ static int forward(const tune_call *c) {
 	int status = start(c, u, 1, 2);
 	if (status != TUNE_OK)
 		return status;
-	float *rstd = c->out[1].data;
+	float *rstd = (float *)c->out[1].data;
 	for (int64_t t = 0; t < c->in[0].shape[0]; t++) {
 		double squares = 0;
 		tune_load(row, &c->in[0], t * u.dim, u.dim);
@@ -121,8 +121,8 @@ static int backward(const tune_call *c) {
 	int status = start(c, u, 2, u.frozen ? 1 : 2);
 	if (status != TUNE_OK)
 		return status;
-	const float *rstd = c->in[3].data;
-	memset(sums, 0, u.dim * sizeof *sums);
+	const float *rstd = (const float *)c->in[3].data;
+	memset(sums, 0, (size_t)u.dim * sizeof *sums);
 	for (int64_t t = 0; t < c->in[0].shape[0]; t++) {
 		double mean = 0;
 		tune_load(dy, &c->in[0], t * u.dim, u.dim);
@@ -149,6 +149,8 @@ int main(void) {
 		.supports = supports,
 		.forward = forward,
 		.backward = backward,
+		.by_threads = 0,
+		.keeps = 0,
 	}};
 	return tune_serve("c_rms_norm", "1.0.0", kernels, 1);
 }

@@ -135,6 +135,8 @@ int main(void) {
 		.supports = supports,
 		.forward = forward,
 		.backward = backward,
+		.by_threads = 0,
+		.keeps = 0,
 	}};
 	return tune_serve("c_swiglu", "1.0.0", kernels, 1);
 }

@@ -124,8 +124,8 @@ static const char *shift(tune_facts *f, const char *name) {
 		return NULL;
 	const char *value = f->value[0];
 	f->count--;
-	memmove(f->name, f->name + 1, f->count * sizeof f->name[0]);
-	memmove(f->value, f->value + 1, f->count * sizeof f->value[0]);
+	memmove(f->name, f->name + 1, (size_t)f->count * sizeof f->name[0]);
+	memmove(f->value, f->value + 1, (size_t)f->count * sizeof f->value[0]);
 	return value;
 }
 
@@ -182,7 +182,7 @@ static uint16_t narrow(float f) {
 
 void tune_load(float *to, const tune_tensor *from, int64_t at, int n) {
 	if (from->dtype == TUNE_FLOAT32)
-		memcpy(to, (const float *)from->data + at, n * sizeof *to);
+		memcpy(to, (const float *)from->data + at, (size_t)n * sizeof *to);
 	else
 		for (int i = 0; i < n; i++)
 			to[i] = widen(((const uint16_t *)from->data)[at + i]);
@@ -190,7 +190,7 @@ void tune_load(float *to, const tune_tensor *from, int64_t at, int n) {
 
 void tune_store(const tune_tensor *to, int64_t at, const float *from, int n) {
 	if (to->dtype == TUNE_FLOAT32)
-		memcpy((float *)to->data + at, from, n * sizeof *from);
+		memcpy((float *)to->data + at, from, (size_t)n * sizeof *from);
 	else
 		for (int i = 0; i < n; i++)
 			((uint16_t *)to->data)[at + i] = narrow(from[i]);
@@ -280,7 +280,7 @@ static void *follow_host(void *unused) {
 		char answer[1 + TUNE_WHY] = {0};
 		int fd = receive(&m);
 		pthread_mutex_lock(&regions_lock);
-		answer[0] = m.what == UNMAP ? unmap_region(m.region, answer + 1) : map_region(&m, fd, answer + 1);
+		answer[0] = (char)(m.what == UNMAP ? unmap_region(m.region, answer + 1) : map_region(&m, fd, answer + 1));
 		pthread_mutex_unlock(&regions_lock);
 		if (fd >= 0)
 			close(fd);
@@ -306,7 +306,7 @@ static size_t bound_count;
 static int describe(char *text) {
 	int n = snprintf(text, TEXT_SIZE, "name=%s\nversion=%s\n", plugin_name, plugin_version);
 	for (int i = 0; i < kernel_count && n < TEXT_SIZE; i++)
-		n += snprintf(text + n, TEXT_SIZE - n, "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%s\n%s%s", kernels[i].op,
+		n += snprintf(text + n, (size_t)(TEXT_SIZE - n), "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%s\n%s%s", kernels[i].op,
 		              kernels[i].summary, kernels[i].dtypes, kernels[i].backward ? "true" : "false",
 		              kernels[i].by_threads ? "by_threads=true\n" : "", kernels[i].keeps ? "keeps=true\n" : "");
 	return n < TEXT_SIZE ? TUNE_OK : tune_say(text, TUNE_FAILED, "the description is longer than %d bytes", TEXT_SIZE);
@@ -408,23 +408,25 @@ static int call(control *c) {
 
 /* answer does what a request asks for. */
 static void answer(control *c) {
+	int status;
 	c->text[0] = 0;
 	c->busy_ns = 0;
 	switch (c->kind) {
 	case CALL:
-		c->status = call(c);
+		status = call(c);
 		break;
 	case DESCRIBE:
-		c->status = describe(c->text);
+		status = describe(c->text);
 		break;
 	case SUPPORTS:
 	case BIND:
-		c->status = supports_or_binds(c);
+		status = supports_or_binds(c);
 		break;
 	default:
-		c->status = tune_say(c->text, TUNE_BAD_CALL, "a request of the unknown kind %u", c->kind);
+		status = tune_say(c->text, TUNE_BAD_CALL, "a request of the unknown kind %u", c->kind);
 	}
-	c->text_length = strnlen(c->text, TEXT_SIZE);
+	c->status = (uint32_t)status;
+	c->text_length = (uint32_t)strnlen(c->text, TEXT_SIZE);
 }
 
 /* ---- The doorbell. ---- */

@@ -20,11 +20,11 @@ static inline float *tune_zeros(tune_room *room, int64_t n) {
 	if (n >= room->size) {
 		free(room->data);
 		room->size = n + 1;
-		room->data = (float *)malloc(room->size * sizeof *room->data);
+		room->data = (float *)malloc((size_t)room->size * sizeof *room->data);
 		if (!room->data)
 			room->size = 0;
 	}
-	return room->data ? (float *)memset(room->data, 0, n * sizeof *room->data) : NULL;
+	return room->data ? (float *)memset(room->data, 0, (size_t)n * sizeof *room->data) : NULL;
 }
 
 static inline int64_t tune_elements(const tune_tensor *t) {
@@ -56,7 +56,7 @@ static inline float *tune_sums(tune_room *room, const tune_tensor *t) {
 	int64_t n = tune_elements(t);
 	if (t->dtype != TUNE_FLOAT32 || n == 0)
 		return tune_zeros(room, n);
-	return (float *)memset(t->data, 0, n * sizeof(float));
+	return (float *)memset(t->data, 0, (size_t)n * sizeof(float));
 }
 
 static inline void tune_keep(const tune_tensor *t, const float *sums) {

@@ -45,6 +45,22 @@ func CompilePlus(t testing.TB, out, source string) {
 	}
 }
 
+// Clean has the compilers look at a source file, named from the root of the module, without a warning: as C, and as
+// C++ too if plus is set and there is a compiler named c++.
+func Clean(t testing.TB, source string, plus bool) {
+	t.Helper()
+	path := filepath.Join(testdata.Root(t), source)
+	compile(t, "-fsyntax-only", "-Wconversion", "-Wshadow", path)
+	cxx, err := exec.LookPath("c++")
+	if err != nil || !plus {
+		return
+	}
+	cmd := exec.Command(cxx, "-x", "c++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", path)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", cmd.Args, err, text)
+	}
+}
+
 func needDoorbell(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getenv("TUNE_TRANSPORT") == "portable" {
