@@ -227,6 +227,10 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 	return one, nil
 }
 
+// verifyKept is how many bytes the process with one thread may keep of its inputs: enough for all cases but the one
+// that has too many.
+const verifyKept = 16 << 20
+
 // verifyKernelsOf opens a plugin, examines its kernels, and closes it.
 func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o transport.Options,
 	c candidate) (one verifiedPlugin, err error) {
@@ -257,11 +261,11 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 	defer closing(inputs, &err)
 	one.Manifest = append(one.Manifest, kerneltest.CheckManifest(m)...)
 	one.OK = len(one.Manifest) == 0
-	examine := kerneltest.Options{Quick: v.quick, Inputs: inputs}
+	examine := kerneltest.Options{Quick: v.quick, Inputs: inputs, Kept: verifyKept}
 	if v.large {
 		examine.Room = memory.Available()
 	}
-	o.Threads = 1
+	o.Threads, o.MaxKept = 1, verifyKept
 	single, err := o.Open(ctx, c.path)
 	if err != nil {
 		one.OK, one.Error = false, fmt.Sprintf("a second process, with one thread: %v", err)
@@ -270,8 +274,8 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 	defer closing(single, &err)
 	if differs := kerneltest.CompareManifests(m, single.Manifest()); differs != "" {
 		one.OK = false
-		one.Manifest = append(one.Manifest, kerneltest.Violation{Text: "a second process says something else of itself than " +
-			"the first: " + differs})
+		one.Manifest = append(one.Manifest, kerneltest.Violation{
+			Text: "a second process says something else of itself than the first: " + differs})
 	}
 	for _, k := range p.Kernels() {
 		info := k.Info()

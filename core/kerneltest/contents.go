@@ -182,8 +182,8 @@ func (t *trial) contents(ctx context.Context) error {
 }
 
 // manyContents finds a kernel that mistakes one of many inputs for another, as one whose table of them is full: calls
-// in turn with three versions of the data, each time under other numbers and at another site, and all of them again. What it keeps of them
-// stays in the process with one thread, if there is one, whose memory nobody measures.
+// in turn with three versions of the data, each time under other numbers and at another site, and all of them again.
+// What it keeps of them stays in the process with one thread, if there is one.
 func (t *trial) manyContents(ctx context.Context) error {
 	c := t.of
 	other, middle := c, c

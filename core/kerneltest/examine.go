@@ -25,6 +25,8 @@ type Options struct {
 	// Single is the same kernel in a process that computes with one thread. Without it, no
 	// case compares its bits with those of more threads.
 	Single core.Kernel
+	// Kept is how many bytes Single was allowed to keep of its inputs; 0 if that is not known.
+	Kept int64
 	// Calls is how many calls of each pass memory and latency are measured over; 0 means 1000.
 	Calls int
 	// Room is how many bytes of memory a case with more than 2^31 elements may take. It is
@@ -251,12 +253,14 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, half(k, f), o, "over 2^31 elements", 2*hugeEdge, huge),
 		trialOf(k, f, o, fmt.Sprintf("memory over %d calls", o.Calls), growthTokens, growth),
 		trialOf(k, f, o, "left behind by calls", growthTokens, leftBehind),
+		trialOf(k, f, o, sizesKind, growthSizes, (*trial).manySizes),
 		trialOf(k, f, o, "at rest after calls", 512, (*trial).atRest),
 		trialOf(k, f, o, "one thread is one", 512, (*trial).keepsToOneThread),
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
 	}
 	if of := lasting(k, smallest(k, f)); firstWeight(k.Info().Op, of) != "" {
-		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents))
+		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents),
+			trialOf(k, lasting(k, f), o, keptKind, kindTokens, (*trial).keptWithin))
 	}
 	return all
 }

@@ -22,6 +22,17 @@ func ManyContents(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), manyKind, kindTokens), Options{}, (*trial).manyContents)
 }
 
+// ManySizes is the case of calls of many sizes.
+func ManySizes(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	return try(ctx, k, specialCase(k.Info().Op, f, sizesKind, growthSizes), Options{}, (*trial).manySizes)
+}
+
+// KeptWithin is the case of more inputs than a kernel may keep.
+func KeptWithin(ctx context.Context, k core.Kernel, f core.Facts, kept int64) Result {
+	c := specialCase(k.Info().Op, lasting(k, f), keptKind, kindTokens)
+	return try(ctx, k, c, Options{Single: k, Kept: kept}, (*trial).keptWithin)
+}
+
 // InTurn is the case of calls in turn.
 func InTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, "calls in turn", 13), Options{}, (*trial).inTurn)

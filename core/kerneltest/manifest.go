@@ -46,8 +46,8 @@ func CheckManifest(m core.Manifest) []Violation {
 	return all
 }
 
-// CompareManifests says in which way two processes of one plugin differ in what they say about it, "" if in none but the
-// words for people. Kernels are asked for by their place, so their order counts.
+// CompareManifests says in which way two processes of one plugin differ in what they say about it, "" if in none but
+// the words for people. Kernels are asked for by their place, so their order counts.
 func CompareManifests(a, b core.Manifest) string {
 	ops := func(m core.Manifest) (all []core.Op) {
 		for _, k := range m.Kernels {
@@ -65,7 +65,8 @@ func CompareManifests(a, b core.Manifest) string {
 		x, y := reflect.ValueOf(was), reflect.ValueOf(b.Kernels[i])
 		for n := range x.NumField() {
 			name, _, _ := strings.Cut(x.Type().Field(n).Tag.Get("json"), ",")
-			if old, now := x.Field(n).Interface(), y.Field(n).Interface(); name != "summary" && !reflect.DeepEqual(old, now) {
+			old, now := x.Field(n).Interface(), y.Field(n).Interface()
+			if name != "summary" && !reflect.DeepEqual(old, now) {
 				return fmt.Sprintf("%s of its kernel for %s was %v, and now is %v", name, was.Op, old, now)
 			}
 		}

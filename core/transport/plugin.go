@@ -138,13 +138,13 @@ func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 	return err
 }
 
-// isWhoItWas compares what the processes say about their plugins: kernels are known by their place there, and what they
-// can do was planned with.
+// isWhoItWas compares what the processes say about their plugins: kernels are known by their place there, and what
+// they can do was planned with.
 func (i *instance) isWhoItWas(about []core.Manifest) error {
 	for n, was := range i.about {
 		if differs := kerneltest.CompareManifests(was, about[n]); differs != "" {
 			return fmt.Errorf("transport: %s: %w: started again, it says something else of itself: %s; its author must "+
-				"offer the same kernels, in the same order, whenever it is started", i.path, core.ErrIncompatible, differs)
+				"offer the same kernels, in the same order, each time", i.path, core.ErrIncompatible, differs)
 		}
 	}
 	return nil
