@@ -173,7 +173,11 @@ func TestCKernel(t *testing.T) {
 	ctest.Compile(t, filepath.Join(plugins, "c_rms_norm"), "examples/c_kernel/rms_norm.c")
 	plugintest.Compile(t, dir, "./cmd/tune")
 	tune := inFolder(t, dir, plugins)
-	wantLines(t, tune("kernels", "verify", "c_rms_norm", "--quick"), `^rms_norm: [0-9]+ ok, 0 failed`, `^c_rms_norm: ok, [0-9]+ cases`)
+	verified := tune("kernels", "verify", "c_rms_norm", "--quick")
+	wantLines(t, verified, `^rms_norm: [0-9]+ ok, 0 failed`, `^c_rms_norm: ok, [0-9]+ cases`)
+	if strings.Contains(verified, "c_rms_norm computes on") {
+		t.Errorf("it lists what the kernel does not support:\n%s", verified)
+	}
 	wantLines(t, tune("kernels", "verify", "c_swiglu"), `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
 		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +10 .* 10 .* not run`)
 	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict", "--kernels-verbose"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)

@@ -239,7 +239,7 @@ func (k verifiedKernel) printRemarks(w io.Writer) {
 		for _, l := range c.Latency {
 			fmt.Fprintf(w, "  latency, one token %s: p50 %s, p99 %s\n", l.Pass, microseconds(l.Median), microseconds(l.P99))
 		}
-		if c.Reason != "" && !said[c.Kind+c.Reason] && !strings.Contains(c.Reason, core.ErrNotSupported.Error()) {
+		if c.Reason != "" && !said[c.Kind+c.Reason] && !c.Refused {
 			said[c.Kind+c.Reason] = true
 			printWrapped(w, "  ", c.Kind+": "+c.Reason)
 		}

@@ -140,6 +140,7 @@ func newResult(c Case) Result {
 // accepted skips or fails a case unless the kernel's answer is that it supports the facts.
 func accepted(err error, f core.Facts, r *Result) bool {
 	if errors.Is(err, core.ErrNotSupported) {
+		r.Refused = true
 		r.skip("%v", err)
 	} else if err != nil {
 		err = fmt.Errorf("supports %v: error %w; want one that wraps ErrNotSupported", f, err)

@@ -58,6 +58,8 @@ type Result struct {
 	Tokens int        `json:"tokens,omitempty"`
 	Status Status     `json:"status"`
 	Reason string     `json:"reason,omitempty"` // why it was skipped
+	// Refused says that it was skipped because the kernel does not support its facts.
+	Refused bool `json:"-"`
 	// Share is the largest error of any output as a share of what is allowed for it.
 	Share      float64       `json:"share_of_limit"`
 	Violations []Violation   `json:"violations,omitempty"`
