@@ -16,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/memory"
 )
 
@@ -231,6 +232,9 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 // that has too many.
 const verifyKept = 16 << 20
 
+// verifyThreads is more than many machines have processors, and than some calls have rows, and divides few numbers.
+const verifyThreads = 7
+
 // verifyKernelsOf opens a plugin, examines its kernels, and closes it.
 func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o transport.Options,
 	c candidate) (one verifiedPlugin, err error) {
@@ -265,25 +269,26 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 	if v.large {
 		examine.Room = memory.Available()
 	}
-	o.Threads, o.MaxKept = 1, verifyKept
-	single, err := o.Open(ctx, c.path)
+	single, err := one.another(ctx, o, m, 1, verifyKept)
 	if err != nil {
-		one.OK, one.Error = false, fmt.Sprintf("a second process, with one thread: %v", err)
 		return one, ctx.Err()
 	}
 	defer closing(single, &err)
-	if differs := kerneltest.CompareManifests(m, single.Manifest()); differs != "" {
-		one.OK = false
-		one.Manifest = append(one.Manifest, kerneltest.Violation{
-			Text: "a second process says something else of itself than the first: " + differs})
+	many, err := one.another(ctx, o, m, verifyThreads, 0)
+	if err != nil {
+		return one, ctx.Err()
 	}
+	defer closing(many, &err)
 	for _, k := range p.Kernels() {
 		info := k.Info()
 		if !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
 			continue
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
-		examine.Facts, examine.Single = uses(info.Op), ofOp(single, info.Op)
+		examine.Facts, examine.Single, examine.Many = uses(info.Op), ofOp(single, info.Op), ofOp(many, info.Op)
+		examine.Others = slices.DeleteFunc(p.Kernels(), func(o core.Kernel) bool {
+			return o.Info().Op == info.Op || !slices.Contains(core.Ops(), o.Info().Op)
+		})
 		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
 		examine.Progress = on
 		r, err := kerneltest.Examine(ctx, k, examine)
@@ -295,6 +300,24 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	}
 	return one, nil
+}
+
+// another opens the plugin with this manifest once more, in a process with so many threads that may keep so much, and
+// notes what is wrong with it.
+func (p *verifiedPlugin) another(ctx context.Context, o transport.Options, m core.Manifest, threads int,
+	kept int64) (core.Plugin, error) {
+	o.Threads, o.MaxKept = threads, kept
+	other, err := o.Open(ctx, p.Path)
+	if err != nil {
+		p.OK, p.Error = false, fmt.Sprintf("another process, with %s: %v", amount.Of(threads, "thread"), err)
+		return nil, err
+	}
+	if differs := kerneltest.CompareManifests(m, other.Manifest()); differs != "" && p.OK {
+		p.OK = false
+		p.Manifest = append(p.Manifest, kerneltest.Violation{
+			Text: "another process says something else of itself than the first: " + differs})
+	}
+	return other, nil
 }
 
 // ofOp returns a plugin's kernel for an op, or nil.

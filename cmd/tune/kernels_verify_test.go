@@ -77,7 +77,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		{"bug_no_slot", []string{`FAILED reshape_and_cache forward k_cache, .* no slot`}, nil},
 		{"bug_manifest", []string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`,
 			`the storage types of swiglu: none is named`}, nil},
-		{"bug_two_faces", []string{`FAILED manifest: a second process says something else of itself than the first: its ` +
+		{"bug_two_faces", []string{`FAILED manifest: another process says something else of itself than the first: its ` +
 			`kernels were for \[rms_norm swiglu\], and now are for \[swiglu\]`}, []string{"--op", "swiglu"}},
 		{"bug_silent", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
 	} {

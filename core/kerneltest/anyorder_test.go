@@ -113,6 +113,32 @@ func TestCallsInAnyOrderFindWhatIsKept(t *testing.T) {
 	}
 }
 
+// TestKernelsOfAPluginAreCalledInTurn: two that share a table, which the other fills for sizes of its own.
+func TestKernelsOfAPluginAreCalledInTurn(t *testing.T) {
+	filled := map[int]core.Op{}
+	sharing := func(op core.Op) core.Kernel {
+		return faulty{reference.Single(op), func(run runFunc, c *core.Call) error {
+			if filled[c.Tokens()] == "" {
+				filled[c.Tokens()] = op
+			}
+			if filled[c.Tokens()] != op {
+				return spoil(run, c)
+			}
+			return run(c)
+		}}
+	}
+	norm, swiglu := sharing(core.RMSNorm), sharing(core.SwiGLU)
+	if r := kerneltest.AnyOrder(t.Context(), norm, core.Float32, 40); r.Status != kerneltest.OK {
+		t.Error("alone: ", r.Err())
+	}
+	clear(filled)
+	r := kerneltest.AnyOrder(t.Context(), norm, core.Float32, 40, swiglu)
+	if r.Status != kerneltest.Failed || !strings.Contains(r.Err().Error(), " of 40, of swiglu, float32 ") &&
+		!strings.Contains(r.Err().Error(), " of 40, float32 dim=") {
+		t.Errorf("%s: %v", r.Status, r.Err())
+	}
+}
+
 // serial is a kernel whose process takes series, of which it does not run all calls.
 type serial struct {
 	core.Kernel

@@ -25,6 +25,11 @@ type Options struct {
 	// Single is the same kernel in a process that computes with one thread. Without it, no
 	// case compares its bits with those of more threads.
 	Single core.Kernel
+	// Many is the same kernel in a process that computes with more threads than there are processors, or rows. Without
+	// it, no case looks at these.
+	Many core.Kernel
+	// Others are the other kernels of the plugin, in the same process.
+	Others []core.Kernel
 	// Kept is how many bytes Single was allowed to keep of its inputs; 0 if that is not known.
 	Kept int64
 	// Calls is how many calls of each pass memory and latency are measured over; 0 means 1000.
@@ -259,8 +264,10 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
 	}
 	if of := lasting(k, smallest(k, f)); firstWeight(k.Info().Op, of) != "" {
-		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents),
-			trialOf(k, lasting(k, f), o, keptKind, kindTokens, (*trial).keptWithin))
+		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents))
+	}
+	if k.Info().Keeps {
+		all = append(all, trialOf(k, lasting(k, f), o, keptKind, kindTokens, (*trial).keptWithin))
 	}
 	return all
 }

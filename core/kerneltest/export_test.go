@@ -38,10 +38,10 @@ func InTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, "calls in turn", 13), Options{}, (*trial).inTurn)
 }
 
-// AnyOrder is the case of calls in any order.
-func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Result {
+// AnyOrder is the case of calls in any order, between those of other kernels.
+func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int, others ...core.Kernel) Result {
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)
-	return try(ctx, k, c, Options{Calls: times / 4}, (*trial).anyOrder)
+	return try(ctx, k, c, Options{Calls: times / 4, Others: others}, (*trial).anyOrder)
 }
 
 // SizesFor are the sizes that Examine asks a kernel about.

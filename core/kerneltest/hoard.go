@@ -79,10 +79,7 @@ func (t *trial) manySizes(ctx context.Context) error {
 func (t *trial) keptWithin(ctx context.Context) error {
 	single, allowed := t.options.Single, t.options.Kept
 	process, ok := single.(Process)
-	switch {
-	case !t.kernel.Info().Keeps:
-		return skipf("it says that it keeps nothing")
-	case !ok || allowed == 0:
+	if !ok || allowed == 0 {
 		return errNoSingle
 	}
 	return t.withCalls(ctx, single, func(calls []*core.Call) error {

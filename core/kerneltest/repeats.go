@@ -133,8 +133,12 @@ func (t *trial) oneThread(ctx context.Context) error {
 	}
 	p := prepare(ctx, t.of, passes(t.kernel))
 	byThreads := t.kernel.Info().ByThreads
+	kernels := []core.Kernel{t.kernel, t.options.Single}
+	if t.options.Many != nil {
+		kernels = append(kernels, t.options.Many)
+	}
 	var before outputs
-	for _, k := range []core.Kernel{t.kernel, t.options.Single} {
+	for _, k := range kernels {
 		if byThreads {
 			before = nil
 		}
@@ -158,10 +162,26 @@ func (t *trial) oneThread(ctx context.Context) error {
 		prepare(ctx, c, passes(t.kernel)).run(ctx, t.options.Single, nil, t.Result)
 	}
 	t.prefix("the same call with one thread and with more: ")
+	if t.Status == OK && t.options.Many != nil {
+		t.fewRows(ctx)
+	}
 	if byThreads && t.Status == OK {
 		t.Reason = "bits are not compared: the kernel says that they depend on the number of threads"
 	}
 	return nil
+}
+
+// fewRows finds a kernel that shares out rows among more threads than there are: some have none, or fewer than none.
+func (t *trial) fewRows(ctx context.Context) {
+	c := t.of
+	for _, c.Tokens = range []int{1, 2, 3, 5, 9} {
+		c.Seed = uint64(c.Tokens)
+		prepare(ctx, c, passes(t.kernel)).run(ctx, t.options.Many, nil, t.Result)
+		if t.Status == Failed {
+			t.prefix("with many threads, T=%d: ", c.Tokens)
+			return
+		}
+	}
 }
 
 // errNoSingle skips what takes Options.Single.

@@ -173,6 +173,27 @@ func TestResultsOfOneThreadMustBeThoseOfMore(t *testing.T) {
 	}
 }
 
+// TestMoreThreadsThanRowsAreTried: of three rows, the fourth thread and those after it have none.
+func TestMoreThreadsThanRowsAreTried(t *testing.T) {
+	right := reference.Single(core.SwiGLU)
+	o := kerneltest.Options{Quick: true, Facts: []core.Facts{facts[core.SwiGLU]}, Calls: 1, Repeats: 1, Single: right}
+	for want, bug := range map[string]func(runFunc, *core.Call) error{
+		"the same call with one thread and with more: ": more(tokens, 100),
+		"with many threads, T=3: ":                      where(func(c *core.Call) bool { return c.Tokens() == 3 }),
+		"":                                              func(run runFunc, c *core.Call) error { return run(c) },
+	} {
+		o.Many = faulty{right, bug}
+		r, err := kerneltest.Examine(t.Context(), right, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := of(r, "one thread or more")[0]
+		if c.Status != kerneltest.OK != (want != "") || want != "" && !strings.Contains(c.Err().Error(), want) {
+			t.Errorf("%s, %v; want %q", c.Status, c.Err(), want)
+		}
+	}
+}
+
 // byThreads is a kernel that says that its bits depend on the number of threads.
 type byThreads struct{ core.Kernel }
 

@@ -24,9 +24,9 @@ func (t *trial) inSeries(ctx context.Context, rng *rand.Rand, places []visited) 
 		for _, at := range rng.Perm(len(places))[:min(len(places), seriesPlaces)] {
 			p := places[at]
 			v := p.versions[rng.IntN(len(p.versions))]
-			for _, pass := range passes(t.kernel) {
+			for _, pass := range passes(p.kernel) {
 				v.runPassAt(ctx, p.place, pass, v.first, v.first, poisons[0], t.Result) // alone
-				if runs, k := core.SeriesOf(t.kernel, p.calls[pass]); runs != nil {
+				if runs, k := core.SeriesOf(p.kernel, p.calls[pass]); runs != nil && (series == nil || series == runs) {
 					series, steps, versions = runs, append(steps, core.Step{Kernel: k, Call: p.calls[pass]}), append(versions, v)
 				}
 			}
@@ -45,7 +45,8 @@ func (t *trial) inSeries(ctx context.Context, rng *rand.Rand, places []visited) 
 				versions[i].compareAt(s.Call, versions[i].first, versions[i].first, t.Result)
 			}
 			if t.Status == Failed {
-				t.prefix("series %d, call %d of %d, %v with %d tokens: ", round+1, i+1, len(steps), s.Call.Facts, s.Call.Tokens())
+				t.prefix("series %d, call %d of %d, %s%v with %d tokens: ", round+1, i+1, len(steps), t.other(s.Call.Op),
+					s.Call.Facts, s.Call.Tokens())
 				return
 			}
 		}
