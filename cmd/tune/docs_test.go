@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/internal/testdata"
 )
@@ -33,6 +34,11 @@ func TestHelpFitsATerminal(t *testing.T) {
 		if c.Short == "" || c.Long == "" || c.Run == nil {
 			t.Errorf("command %s lacks a description or a function", c.Name)
 		}
+		c.Flags.VisitAll(func(f *pflag.Flag) {
+			if kind, _ := pflag.UnquoteUsage(f); kind != strings.ToUpper(kind) && kind != "GFLOP/s" {
+				t.Errorf("tune %s: the usage of --%s does not name its value, which help calls %s", c.Name, f.Name, kind)
+			}
+		})
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := len(strings.TrimRight(line, "\n")); n > columns {

@@ -39,7 +39,7 @@ func (a *app) exportCommand() *Command {
 	f := c.Group("Flags")
 	f.StringVar(&o.Model, "model", "", "the model `FOLDER`")
 	f.StringVar(&o.Out, "gguf", "", "the `FILE` to write, which must not exist")
-	f.StringVar(&o.Type, "type", "", "how matrices are stored: "+strings.Join(gguf.TypeNames(),
+	f.StringVar(&o.Type, "type", "", "the `TYPE` in which matrices are stored: "+strings.Join(gguf.TypeNames(),
 		", ")+"; default: as in the folder")
 	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of a LoRA adapter, which is written in place of the model")
 	f.StringVar(&modelfile, "modelfile", "", "write a Modelfile for Ollama to this `FILE`, too, which must not exist")

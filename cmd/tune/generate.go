@@ -127,7 +127,7 @@ func (g *generateFlags) check(c *Command) error {
 	case g.prompts == "" && (g.changed("max-sequences") || g.changed("cache-tokens")):
 		return c.usagef("--max-sequences and --cache-tokens are for --prompts: give that, too")
 	case !g.asked() && !g.chat.on && g.prompts == "":
-		return c.usagef("neither --prompt nor --prompt-file nor --chat is given: what shall the model go on after?")
+		return c.usagef("none of --prompt, --prompt-file, --prompts and --chat is given: what shall the model go on after?")
 	case !g.asked() && g.json:
 		return c.usagef("--json is for one answer: give --prompt or --prompt-file, too")
 	case g.changed("prompt") && g.file != "":

@@ -104,7 +104,8 @@ func reference(commands []*Command) []byte {
 		fmt.Fprintf(&b, "| [tune %s](#tune-%s) | %s |\n", c.Name, strings.ReplaceAll(c.Name, " ", "-"), c.Short)
 	}
 	for _, c := range commands {
-		fmt.Fprintf(&b, "\n## tune %s\n\n    %s\n\n%s\n", c.Name, c.usage(), c.Long)
+		fmt.Fprintf(&b, "\n## tune %s\n\n    %s\n\n%s\n", c.Name, c.usage(),
+			strings.ReplaceAll(c.Long, "\n  ", "\n    ")) // what is indented stays as it is, where a page would run it together
 		for _, g := range c.Groups {
 			fmt.Fprintf(&b, "\n%s:\n\n| flag | default | |\n|---|---|---|\n", g.Title)
 			g.Flags.VisitAll(func(f *pflag.Flag) { b.WriteString(row(f)) })

@@ -109,7 +109,11 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	}
 	for _, name := range slices.Concat(sel.Names, sel.Not) {
 		_, err := reg.Lookup(name)
-		if errors.Is(err, core.ErrUnknownKernel) || err != nil && slices.Contains(sel.Names, name) {
+		unknown := errors.Is(err, core.ErrUnknownKernel)
+		if unknown {
+			err = fmt.Errorf("%w%s", err, didYouMean(name, []string{"auto", "all", "none"}, strings.Clone))
+		}
+		if unknown || err != nil && slices.Contains(sel.Names, name) {
 			return fmt.Errorf("%s: %w", k.source, k.plugins.missing(name, err))
 		}
 	}

@@ -47,7 +47,8 @@ func (a *app) quantizeCommand() *Command {
 	f := c.Group("Model")
 	f.StringVar(&q.Model, "model", "", "the model `FOLDER`")
 	f.StringVar(&q.Out, "out", "", "the `FOLDER` to save, which must not exist or be empty")
-	f.StringVar(&q.scheme, "scheme", "", "what becomes int8: "+strings.Join(trainer.Schemes(), ", "))
+	f.StringVar(&q.scheme, "scheme", "", "the `SCHEME`, which says what becomes int8: "+
+		strings.Join(trainer.Schemes(), ", "))
 	f.StringArrayVar(&q.float, "keep-float", nil, "`LAYERS` that stay as they are, such as '*.down_proj'; may be given "+
 		"again")
 	f.BoolVar(&q.head, "head", false, "the head becomes int8, too, of which every token reads all")
