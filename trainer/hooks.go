@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/preference"
 )
@@ -18,6 +19,7 @@ type Hooks struct {
 	OnStep  func(Step)
 	OnEval  func(Eval) // again for the same step if a kernel turned out to be wrong meanwhile
 	OnSave  func(path string)
+	OnWork  func(Work) // of what is no step: how far it has come
 
 	OnCheckpoint func(Checkpoint)
 	OnWrong      func(*core.KernelError) // a kernel was wrong on the run's own tensors, and is taken off
@@ -49,6 +51,12 @@ type Step struct {
 	Took   time.Duration `json:"-"`
 	Update time.Duration `json:"-"` // of that in the optimizer
 	Ranks  RankTimes     `json:"-"` // of several ranks
+}
+
+// Work is a part of a run that is no step and may take long: an evaluation, or what a reference says of all data.
+type Work struct {
+	What        string // such as "evaluating"
+	Done, Total int    // rows or answers; it begins with 0 of them
 }
 
 // Eval is an evaluation on the held-out rows.
@@ -101,4 +109,24 @@ func call[T any](f func(T), v T) {
 	if f != nil {
 		f(v)
 	}
+}
+
+// followed are rows that are read in order, and tell how far that has come.
+type followed struct {
+	data.Rows
+	tell func(read int)
+}
+
+func (f followed) Row(i int) (data.Row, error) {
+	f.tell(i)
+	return f.Rows.Row(i)
+}
+
+// follow returns rows of which the hook is told what is done with them, after so many of all.
+func (r *session) follow(what string, rows data.Rows, before, all int) data.Rows {
+	hook := r.job.Hooks.OnWork
+	if hook == nil || rows == nil {
+		return rows
+	}
+	return followed{rows, func(read int) { hook(Work{what, before + read, all}) }}
 }

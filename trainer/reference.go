@@ -242,12 +242,13 @@ func (r *session) compute(ctx context.Context) error {
 	err := r.rightly(func() error {
 		return Compared(r.check, func() error {
 			e.logProbs, computed = maps.Clone(e.given), 0
+			before, total := 0, rowsIn(j.Train)+rowsIn(j.Eval)
 			for _, rows := range []data.Rows{j.Train, j.Eval} {
-				n, err := r.engine.Refer(ctx, rows)
+				n, err := r.engine.Refer(ctx, r.follow("reference", rows, before, total))
 				if err != nil {
 					return err
 				}
-				computed += n
+				computed, before = computed+n, before+rowsIn(rows)
 			}
 			return nil
 		})
@@ -292,7 +293,7 @@ func (j *Job) arithmetic(model string) string {
 	if c.LoRA.Base() != core.InvalidDType && len(c.Select.Modules) > 0 { // which are not quantised
 		how += fmt.Sprintf(", but for %q", c.Select.Modules)
 	}
-	if c.Words.any() && j.Tokenizer != nil { // whose rows are not as the file has them
+	if c.Words.Any() && j.Tokenizer != nil { // whose rows are not as the file has them
 		how += fmt.Sprintf(", %d tokens", j.Tokenizer.VocabSize())
 	}
 	return how

@@ -160,9 +160,11 @@ func (r *session) evalBatches() (batches iter.Seq[data.Batch], failed func() err
 	var err error
 	rank, ranks := r.job.World.Rank(), r.job.World.Size()
 	return func(yield func(data.Batch) bool) {
-		before := 0 // batches of the sets before
+		before, done := 0, 0 // batches and rows of the sets before
 		for _, set := range r.job.sets() {
-			some, failed := data.StreamPart(set.Rows, r.batch, ((rank-before)%ranks+ranks)%ranks, ranks)
+			rows := r.follow("evaluating", set.Rows, done, rowsIn(r.job.Eval))
+			done += rowsIn(set.Rows)
+			some, failed := data.StreamPart(rows, r.batch, ((rank-before)%ranks+ranks)%ranks, ranks)
 			before += r.batchesOf(set)
 			for b := range some {
 				if !yield(b) {
@@ -259,7 +261,9 @@ func (s *scores) write(ctx context.Context) error {
 	most := j.Config.Metric.MaxNewTokens
 	w := metric.Writer{Model: j.Model, Tokenizer: j.Tokenizer, Memory: j.Memory, Size: metric.Fit(s.questions, most),
 		EOS: s.eos, Most: most, Check: s.check}
-	all, err := w.Write(ctx, s.questions, nil)
+	tell := func(done int) { call(j.Hooks.OnWork, Work{"answering", done, len(s.questions)}) }
+	tell(0)
+	all, err := w.Write(ctx, s.questions, func(i int, _ *metric.Prediction) { tell(i + 1) })
 	for i := range all {
 		s.name.Judge(&all[i])
 		s.found = append(s.found, all[i:i+1])

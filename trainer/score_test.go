@@ -54,6 +54,8 @@ func predictions(t *testing.T, out string, step int) (all []metric.Prediction) {
 // TestExactMatchIsThatOfTheAnswers compares with what a session writes, one answer after another.
 func TestExactMatchIsThatOfTheAnswers(t *testing.T) {
 	d := drilled(t, metric.ExactMatch)
+	var told trainer.Work
+	d.Job.Hooks.OnWork = func(w trainer.Work) { told = w }
 	s := run1(t, d.Job)
 	score, err := d.Check(t.Context())
 	if err != nil {
@@ -67,6 +69,9 @@ func TestExactMatchIsThatOfTheAnswers(t *testing.T) {
 		t.Errorf("exact_match %g, want %g", got, want)
 	}
 	all := predictions(t, s.Out, s.Steps)
+	if want := (trainer.Work{What: "answering", Done: score.Total, Total: score.Total}); told != want {
+		t.Errorf("it is told last that %+v, want %+v", told, want)
+	}
 	if len(all) != score.Total {
 		t.Fatalf("%d predictions, want %d", len(all), score.Total)
 	}

@@ -24,8 +24,8 @@ type Words struct {
 	Pad   int  `json:"pad_vocab,omitempty"` // the rows of a model that grows are a multiple of it
 }
 
-// any reports whether there may be new tokens.
-func (w Words) any() bool { return len(w.Tokens) > 0 || len(w.Special) > 0 || w.Marks }
+// Any reports whether there may be new tokens.
+func (w Words) Any() bool { return len(w.Tokens) > 0 || len(w.Special) > 0 || w.Marks }
 
 // Validate reports the field that makes no sense.
 func (w Words) Validate() error {
@@ -65,7 +65,7 @@ func LoadTokenizer(model, adapter string) (tok *tokenizer.Tokenizer, dir string,
 // new tokenizer.json, nil where there is none.
 func (c Config) vocabulary() (tok *tokenizer.Tokenizer, v models.Vocabulary, file []byte, err error) {
 	tok, dir, err := LoadTokenizer(c.Model, c.LoRA.Adapter)
-	if err != nil || !c.Words.any() {
+	if err != nil || !c.Words.Any() {
 		if err == nil && dir != c.Model {
 			file, err = os.ReadFile(filepath.Join(dir, tokenizerFile))
 		}
@@ -128,7 +128,7 @@ func withTokenizer(files []File, text []byte) []File {
 func (c Config) LoadOptions() (models.LoadOptions, error) {
 	o := models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective, Train: c.Select,
 		Narrow: c.Optimizer.narrow()}
-	if !c.Words.any() {
+	if !c.Words.Any() {
 		return o, nil
 	}
 	_, v, _, err := c.vocabulary()

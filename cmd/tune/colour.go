@@ -14,7 +14,7 @@ type palette bool
 // paletteOf returns the palette for what is written to w: colours for a terminal whose user has
 // nothing against them.
 func paletteOf(w io.Writer) palette {
-	return palette(progress.IsTerminal(w) && os.Getenv("NO_COLOR") == "")
+	return palette(progress.Escapes(w) && os.Getenv("NO_COLOR") == "")
 }
 
 func (p palette) paint(code, text string) string {

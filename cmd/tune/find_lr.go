@@ -19,7 +19,10 @@ const rateSteps = 100
 func (a *app) findRate(ctx context.Context, job *trainer.Job, reg *core.Registry) error {
 	job.Registry, job.Measure.Logger = reg, a.logger()
 	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", err) }
+	set, end := a.progress.Count(rateSteps, "learning rates")
+	job.Hooks.OnStep = func(s trainer.Step) { set(s.Step) }
 	rates, err := job.FindRate(ctx, rateSteps)
+	end()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ func (p *Printer) Count(total int, what string) (set func(done int), end func())
 	defer p.mu.Unlock()
 	if roomForBar(p.notes) {
 		p.bar = newBar(total, p.notes)
+		p.shown = p.bar
 		p.bar.Describe(what)
 	}
 	last := time.Now()
@@ -23,7 +24,9 @@ func (p *Printer) Count(total int, what string) (set func(done int), end func())
 		defer p.mu.Unlock()
 		switch {
 		case p.bar != nil:
-			p.bar.Set(done) // what it has to complain about is the terminal
+			if p.draws(p.bar) {
+				p.bar.Set(done) // what it has to complain about is the terminal
+			}
 		case time.Since(last) > countEvery:
 			last = time.Now()
 			fmt.Fprintf(p.notes, "tune: %d of %d %s\n", done, total, what)

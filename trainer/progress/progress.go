@@ -43,8 +43,10 @@ type Printer struct {
 	out, notes io.Writer
 
 	mu        sync.Mutex
-	bar       *progressbar.ProgressBar // nil without one, or while it is not shown
-	drawn     time.Time                // when the bar was drawn
+	bar       *progressbar.ProgressBar // of the steps; nil without one
+	work      *progressbar.ProgressBar // of what is no step; nil before any
+	shown     *progressbar.ProgressBar // the one that is on the terminal's line, if any is
+	drawn     time.Time                // when a bar was drawn
 	lines     bool                     // a line for a step
 	format    Format
 	start     trainer.Start
@@ -74,6 +76,7 @@ func (p *Printer) Attach(h *trainer.Hooks, f Format) {
 	chain(&h.OnStart, p.onStart)
 	chain(&h.OnStep, p.onStep)
 	chain(&h.OnEval, p.onEval)
+	chain(&h.OnWork, p.onWork)
 }
 
 func chain[T any](hook *func(T), next func(T)) {
@@ -116,16 +119,6 @@ func (p *Printer) onStart(s trainer.Start) {
 	}
 }
 
-func newBar(steps int, w io.Writer) *progressbar.ProgressBar {
-	return progressbar.NewOptions(steps,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionSetWidth(20),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionShowDescriptionAtLineEnd(),
-		progressbar.OptionClearOnFinish())
-}
-
 func (p *Printer) onStep(s trainer.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,49 +132,18 @@ func (p *Printer) onStep(s trainer.Step) {
 	}
 	steps := p.start.Steps
 	every := (steps + 19) / 20 // beside the first and the last, about twenty lines between them
-	if p.lines && (s.Step == 1 || s.Step == steps || s.Step%every == 0) {
+	lines := p.lines || p.bar != nil && columnsOf(p.notes) < fewest
+	if lines && (s.Step == 1 || s.Step == steps || s.Step%every == 0) {
 		p.hideBar()
 		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  %slr %.2e  grad norm %.3g  %s tokens/s\n",
 			len(fmt.Sprint(p.start.Steps)),
 			s.Step, p.start.Steps, s.Loss, rewards(s.Metrics), s.LR, s.GradNorm, amount.Count(s.TokensPer))
 	}
-	// The bar's own throttle would show a count and a loss of different steps.
-	const redraw = 100 * time.Millisecond
-	if p.bar != nil && time.Since(p.drawn) >= redraw {
-		p.drawn = time.Now()
+	if p.draws(p.bar) {
 		// What a bar has to complain about is the terminal, and not worth a run.
 		p.bar.Describe(describe(s, p.besideBar()))
 		p.bar.Set(s.Step)
 	}
-}
-
-// roomForBar reports whether there is a terminal that is wide enough for a bar: a line that the terminal breaks is not
-// drawn over, and each one stays.
-func roomForBar(w io.Writer) bool {
-	const fewest = 60
-	return IsTerminal(w) && columnsOf(w) >= fewest
-}
-
-// besideBar returns how many columns are left where the bar itself has none.
-func (p *Printer) besideBar() int {
-	const longer = 4 // what the times may have become when they are drawn
-	at := p.bar.State()
-	seconds := func(n float64) time.Duration { return time.Duration(n) * time.Second }
-	return columnsOf(p.notes) - longer - len(fmt.Sprintf(" 100%% || (%d/%d) [%s:%s] ", at.Max, at.Max,
-		seconds(at.SecondsSince), seconds(at.SecondsLeft)))
-}
-
-// describe says of a step what that many columns have room for.
-func describe(s trainer.Step, columns int) string {
-	text := fmt.Sprintf("loss %.3f", s.Loss)
-	for _, more := range []string{fmt.Sprintf(" lr %.1e", s.LR), fmt.Sprintf(" norm %.2g", s.GradNorm),
-		fmt.Sprintf(" %s tok/s", amount.Count(s.TokensPer))} {
-		if len(text)+len(more) > columns {
-			break
-		}
-		text += more
-	}
-	return text
 }
 
 // rewards says how well a model that trains on preferences tells good answers from bad ones.
@@ -313,21 +275,4 @@ func (p *Printer) text() io.Writer {
 		return p.notes
 	}
 	return p.out
-}
-
-// hideBar makes room for a line. The next step draws the bar again.
-func (p *Printer) hideBar() {
-	if p.bar != nil {
-		p.bar.Clear()
-	}
-}
-
-// leaveBar draws the bar once more, as it was after the last step, to stay.
-func (p *Printer) leaveBar(s trainer.Step) {
-	if p.bar == nil || s.Step == 0 {
-		return
-	}
-	p.bar.Set(s.Step)
-	p.bar.Describe(describe(s, p.besideBar()))
-	fmt.Fprintln(p.notes)
 }
