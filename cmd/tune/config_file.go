@@ -29,8 +29,9 @@ type configFile struct {
 	print bool
 
 	note       func(format string, args ...any)
-	cutoff     bool     // the file says how long a row is, as cutoff_len
-	overridden []string // by flags of the command line; see overridden
+	cutoff     bool            // the file says how long a row is, as cutoff_len
+	given      map[string]bool // flags of the command line
+	overridden []string        // by these; see overridden
 }
 
 func (f *configFile) add(flags *pflag.FlagSet) {
@@ -44,7 +45,7 @@ func (f *configFile) add(flags *pflag.FlagSet) {
 func (f *configFile) apply(c *Command, note func(format string, args ...any)) error {
 	given := map[string]bool{}
 	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
-	f.overridden = overridden(given)
+	f.given, f.overridden = maps.Clone(given), overridden(given)
 	if f.path == "" {
 		return nil
 	}

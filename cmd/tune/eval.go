@@ -80,6 +80,8 @@ func (e *evalFlags) check(c *Command) error {
 		e.Metric.Name = metric.ExactMatch
 	case e.Metric.Name == "" && e.predictions != "":
 		return c.usagef("--predictions is given without --metric: there is nothing to write")
+	case e.Metric.Name == "" && c.Flags.Changed("max-new-tokens"):
+		return c.usagef("--max-new-tokens is given without --metric: no answers are written")
 	}
 	if err := e.inferenceFlags.check(c); err != nil {
 		return err

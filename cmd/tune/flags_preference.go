@@ -8,6 +8,11 @@ import (
 	"github.com/seed98097648/tune/trainer/preference"
 )
 
+// preferenceFlags are those of addPreference that without a stage of preferences say nothing; --ref-cache is refused
+// then, in a file, too.
+var preferenceFlags = []string{"pref-loss", "pref-beta", "simpo-gamma", "dpo-label-smoothing", "pref-ftx",
+	"kto-chosen-weight", "kto-rejected-weight"}
+
 // addStage adds the flag that says what is learned from.
 func addStage(f *pflag.FlagSet, c *preference.Config) {
 	f.StringVar(&c.Stage, "stage", c.Stage, "what is learned: the `STAGE` sft or pt for texts and answers to follow, "+
