@@ -86,16 +86,8 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 			return nil, err
 		}
 	}
-	for _, name := range sel.Names {
-		if _, err := r.Lookup(name); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range sel.Not {
-		// A plugin that cannot be used may well be excluded; a name that nobody has may not.
-		if _, err := r.Lookup(name); errors.Is(err, ErrUnknownKernel) {
-			return nil, err
-		}
+	if _, err := r.CheckNames(sel); err != nil {
+		return nil, err
 	}
 	p := &Plan{not: sel.Not}
 	c := &chooser{checker{o, map[verifyKey]error{}}, r, sel, map[string]error{}}

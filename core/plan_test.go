@@ -93,9 +93,13 @@ func TestPlanSwapsNothing(t *testing.T) {
 
 func TestPlanRefusesUnknownNamesEvenWhenExcluded(t *testing.T) {
 	r := newRegistry(t, newKernel("norm", core.RMSNorm))
-	for _, selection := range []string{"nrom", "auto,-nrom"} {
+	for selection, want := range map[string]string{"nrom": "first: norm", "auto,-nrom": "first: norm",
+		"autp": "; did you mean auto?", "nne": "; did you mean none?"} {
 		p, err := plan(t, newModel(core.RMSNorm), r, selection)
 		wantErrorIs(t, err, core.ErrUnknownKernel)
+		if !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want it to end in %s", selection, err, want)
+		}
 		if p != nil {
 			t.Error("there is a plan besides the error")
 		}

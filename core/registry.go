@@ -141,6 +141,27 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 
+// CheckNames returns a name of a selection that nobody has, or that is selected and cannot be used, with the error of
+// Lookup. Where it is nearly a word that is no name, such as auto, the error asks for that.
+func (r *Registry) CheckNames(sel Selection) (name string, err error) {
+	for _, name := range sel.Names {
+		_, err := r.Lookup(name)
+		if word, ok := nearest.Name(name, []string{"auto", "all", "none"}); ok && errors.Is(err, ErrUnknownKernel) {
+			err = fmt.Errorf("%w; did you mean %s?", err, word)
+		}
+		if err != nil {
+			return name, err
+		}
+	}
+	for _, name := range sel.Not {
+		// A plugin that cannot be used may well be excluded; a name that nobody has may not.
+		if _, err := r.Lookup(name); errors.Is(err, ErrUnknownKernel) {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
 // isCalled reports whether somebody who names a plugin means this one. One that is built in and not to be trusted, as a
 // lock of others' leaves it out, is not there at all.
 func (f Found) isCalled(name string) bool {

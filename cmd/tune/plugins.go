@@ -107,15 +107,8 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(sel.Names, sel.Not) {
-		_, err := reg.Lookup(name)
-		unknown := errors.Is(err, core.ErrUnknownKernel)
-		if unknown {
-			err = fmt.Errorf("%w%s", err, didYouMean(name, []string{"auto", "all", "none"}, strings.Clone))
-		}
-		if unknown || err != nil && slices.Contains(sel.Names, name) {
-			return fmt.Errorf("%s: %w", k.source, k.plugins.missing(name, err))
-		}
+	if name, err := reg.CheckNames(sel); err != nil {
+		return fmt.Errorf("%s: %w", k.source, k.plugins.missing(name, err))
 	}
 	return nil
 }

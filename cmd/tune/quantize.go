@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/internal/amount"
@@ -73,10 +72,11 @@ func (q *quantizeFlags) check(c *Command) error {
 			return c.usagef("--%s is missing: quantize needs --model, --out and --scheme", needed)
 		}
 	}
+	if err := c.oneOf("scheme", q.scheme, trainer.Schemes()...); err != nil {
+		return err
+	}
 	static := q.scheme == string(trainer.W8A8)
 	switch {
-	case !slices.Contains(trainer.Schemes(), q.scheme):
-		return c.usagef("--scheme %s is unknown; known: %s", q.scheme, strings.Join(trainer.Schemes(), ", "))
 	case static && len(q.Data.Eval) == 0:
 		return c.usagef("--scheme w8a8 needs --calibrate FILE: a text such as the model is for; w8a8-dynamic needs none")
 	case !static && len(q.Data.Eval) > 0:

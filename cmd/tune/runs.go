@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -72,7 +73,7 @@ func (a *app) runsCommand() *Command {
 func findRuns(ctx context.Context, root string, found *[]runEntry) error {
 	const deepest = 3
 	if _, err := os.Stat(root); err != nil {
-		return err
+		return plainfile.Explain(err)
 	}
 	within := root + string(filepath.Separator) // what a link leads to, where it is one
 	return filepath.WalkDir(within, func(path string, d fs.DirEntry, err error) error {
