@@ -46,6 +46,25 @@ func evaluations(t *testing.T, dir string) (first, last float64) {
 	return first, last
 }
 
+// plays returns a published text.
+func plays(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(testdata.Shared(t, "data", "datasets", "text", "tinyshakespeare.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// written returns a file with these bytes.
+func written(t *testing.T, path string, b []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestARealModelLearnsAndLoadsAgain trains a published model on a published text, and
 // evaluates the saved folder again.
 func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
@@ -54,19 +73,9 @@ func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
 	}
 	t.Parallel()
 	model := testdata.Shared(t, "data", "models", "stories260K")
-	text, err := os.ReadFile(testdata.Shared(t, "data", "datasets", "text", "tinyshakespeare.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cut := func(name string, b []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	train, held := cut("train.txt", text[:60_000]), cut("held.txt", text[len(text)-8_000:])
+	dir, text := t.TempDir(), plays(t)
+	train := written(t, filepath.Join(dir, "train.txt"), text[:60_000])
+	held := written(t, filepath.Join(dir, "held.txt"), text[len(text)-8_000:])
 	run := func(out, model, kernels, steps, lr string) (before, after float64) {
 		t.Helper()
 		cmd := exec.Command("tune", "--kernels", kernels, "--plugin-dir", pluginDir(t), "--model", model, "--data", train,
