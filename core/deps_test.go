@@ -141,8 +141,8 @@ var policy = []struct{ pkg, imports, tests string }{
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
 		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
-	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
-		"core trainer/data/corpus"},
+	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term golang.org/x/text/width " +
+		"trainer trainer/preference", "core trainer/data/corpus golang.org/x/sys/unix"},
 	{"trainer/bench", "internal/amount internal/confidence core internal/ceiling internal/chart internal/clock internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
 		"trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",

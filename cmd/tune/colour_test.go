@@ -42,10 +42,20 @@ func TestLinesFitATerminal(t *testing.T) {
 		}
 	}
 	unbroken := strings.Repeat("x", 100)
+	narrow, wide := strings.Repeat("é", 79), strings.Repeat("語", 39)
 	for in, want := range map[string]string{"short": "short", unbroken: unbroken, "  " + unbroken + " y": "  " +
-		unbroken + "\n    y"} {
+		unbroken + "\n    y", narrow + " x": narrow + "\n    x", narrow: narrow, wide + " x": wide + " x",
+		wide + " 🙂": wide + "\n    🙂"} {
 		if got := progress.Wrapped(in, "    "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestTablesAreAlignedWhateverIsInThem(t *testing.T) {
+	var out strings.Builder
+	err := printAligned(&out, [][]string{{"run", "loss", ""}, {"日本語-🙂", "1", "failed"}, {"e\u0301", "2", ""}})
+	if want := "run        loss\n日本語-🙂  1     failed\ne\u0301          2\n"; err != nil || out.String() != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
 	}
 }

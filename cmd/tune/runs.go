@@ -5,19 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/journal"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 const runsLong = `List the training runs in folders, the newest first: what was trained, how far
@@ -134,11 +135,10 @@ func number(x float64) *float64 {
 }
 
 func (a *app) printRuns(all []runEntry) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "run\tmodel\tbegan\tsteps\tloss\theld out\t")
+	table := [][]string{{"run", "model", "began", "steps", "loss", "held out", ""}}
 	for _, e := range all {
 		if e.State == "unreadable" {
-			fmt.Fprintf(w, "%s\t\t\t\t\t\tunreadable\n", short(e.Run))
+			table = append(table, []string{short(e.Run), "", "", "", "", "", e.State})
 			a.note("%s", e.Error)
 			continue
 		}
@@ -149,11 +149,31 @@ func (a *app) printRuns(all []runEntry) error {
 		if e.Sessions > 1 {
 			state = append(state, amount.Of(e.Sessions, "session"))
 		}
-		fmt.Fprintf(w, "%s\t%s %s\t%s\t%d/%d\t%s\t%s\t%s\n", short(e.Run), e.Model, amount.Count(e.Parameters),
-			e.Began.Local().Format("2006-01-02 15:04"), e.Step, e.Steps, lossText(e.Loss), lossText(e.Best),
-			strings.Join(state, ", "))
+		table = append(table, []string{short(e.Run), e.Model + " " + amount.Count(e.Parameters),
+			e.Began.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%d/%d", e.Step, e.Steps), lossText(e.Loss),
+			lossText(e.Best), strings.Join(state, ", ")})
 	}
-	return w.Flush()
+	return printAligned(a.stdout, table)
+}
+
+// printAligned writes rows of as many cells each, one below the other, also where letters are as wide as two, or none.
+func printAligned(w io.Writer, table [][]string) error {
+	wide := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, cell := range row {
+			wide[i] = max(wide[i], progress.Wide(cell))
+		}
+	}
+	for _, row := range table {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell + strings.Repeat(" ", wide[i]-progress.Wide(cell)+2))
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lossText is a loss with four digits, - for none.

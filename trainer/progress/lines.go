@@ -3,8 +3,10 @@ package progress
 import (
 	"io"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 )
 
 // Columns is the width that lines for people are wrapped at where nothing else is known.
@@ -25,9 +27,9 @@ func Wrapped(line, indent string) string { return wrapped(line, indent, Columns)
 
 func wrapped(line, indent string, columns int) string {
 	var b strings.Builder
-	for len(line) > columns {
+	for end := fitsInto(line, columns); end < len(line); end = fitsInto(line, columns) {
 		start := len(line) - len(strings.TrimLeft(line, " "))
-		at := strings.LastIndex(line[:columns+1], " ")
+		at := strings.LastIndex(line[:end+1], " ")
 		if at < start { // a word that is too long
 			if at = start + strings.Index(line[start:], " "); at < start {
 				break
@@ -37,6 +39,34 @@ func wrapped(line, indent string, columns int) string {
 		line = indent + strings.TrimLeft(line[at:], " ")
 	}
 	return b.String() + line
+}
+
+// fitsInto returns how many bytes of a line have room in so many columns.
+func fitsInto(line string, columns int) int {
+	for i, r := range line {
+		if columns -= columnsFor(r); columns < 0 {
+			return i
+		}
+	}
+	return len(line)
+}
+
+// Wide returns how many columns of a terminal a text takes.
+func Wide(text string) (columns int) {
+	for _, r := range text {
+		columns += columnsFor(r)
+	}
+	return columns
+}
+
+func columnsFor(r rune) int {
+	switch kind := width.LookupRune(r).Kind(); {
+	case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
+		return 2
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	}
+	return 1
 }
 
 // fitting wraps the lines of a text for a terminal, which would break them within words.
