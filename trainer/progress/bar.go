@@ -104,6 +104,7 @@ func (p *Printer) onWork(w trainer.Work) {
 	}
 	if p.work == nil || w.Done == 0 {
 		p.work, p.drawn = newBar(w.Total, p.notes), time.Now() // what takes no time needs no bar
+		return
 	}
 	if p.draws(p.work) {
 		p.work.Describe(w.What)
