@@ -10,8 +10,8 @@ import (
 )
 
 // TestAPublishedModelLearnsInEveryMode trains one that has read stories only for a few steps on plays, with each
-// optimizer, kind of weights and base: it is much better afterwards, and what only stores things differently ends where
-// AdamW in float32 does. scripts/curves has a larger model and 300 steps.
+// optimizer, kind of weights and base: it is much better afterwards, and what only stores things differently ends
+// where AdamW in float32 does. scripts/curves has a larger model and 300 steps.
 func TestAPublishedModelLearnsInEveryMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
