@@ -80,20 +80,17 @@ func Float32ToBFloat16(f float32) uint16 {
 	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
-// Float16ToFloat32 widens an IEEE 754 binary16; the result is exact.
+// Float16ToFloat32 widens an IEEE 754 binary16; the result is exact. It is short enough to be inlined.
 func Float16ToFloat32(h uint16) float32 {
-	sign, exp, man := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero and subnormals: man * 2^-24
-		f := float32(man) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 0x1f: // infinity and NaN
-		if man != 0 {
-			man |= 0x200
+	// With the bits at their places what is missing is the difference of the exponents' biases, also for subnormals.
+	u := math.Float32bits(math.Float32frombits(uint32(h&0x7fff)<<13)*0x1p112) | uint32(h&0x8000)<<16
+	if h&0x7c00 == 0x7c00 { // infinity and NaN, which becomes quiet
+		u |= 0x7f800000
+		if h&0x3ff != 0 {
+			u |= 0x400000
 		}
-		return math.Float32frombits(sign | 0x7f800000 | man<<13)
 	}
-	return math.Float32frombits(sign | (exp+112)<<23 | man<<13)
+	return math.Float32frombits(u)
 }
 
 // Float32ToFloat16 rounds to nearest even; what is too large becomes infinity.

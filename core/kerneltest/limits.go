@@ -86,27 +86,28 @@ func sameCopies(got, want core.Tensor) error {
 // Where the reference in float32 rounds as that in float64, nearly all do. Elements that are small in their row, or
 // beside their terms unless these are nil, may be what is left of terms that cancel.
 func compareRounding(got, want, single core.Tensor, rows int, terms []float64) error {
-	g, w, s := values(got), values(want), values(single)
+	w, bits, g, s := values(want), want.Uint16s(), got.Uint16s(), single.Uint16s()
 	n, number, size := 0, 0, max(1, len(w)/max(1, rows))
 	for row := range slices.Chunk(w, size) {
 		largest := 0.0
 		for _, v := range row {
-			if isFinite(v) {
-				largest = max(largest, math.Abs(v))
+			if a := math.Abs(v); a > largest && isFinite(v) {
+				largest = a
 			}
 		}
-		for _, v := range row {
+		for i, v := range row {
 			least := large * largest
 			if len(terms) > 0 {
 				least, terms = max(least, large*terms[0]), terms[1:]
 			}
-			if v == s[0] && v != 0 && isFinite(v) && math.Abs(v) >= least {
-				if number++; g[0] != v {
+			// Numbers other than zero are the same if their bits are.
+			if bits[i] == s[i] && v != 0 && isFinite(v) && math.Abs(v) >= least {
+				if number++; bits[i] != g[i] {
 					n++
 				}
 			}
-			g, s = g[1:], s[1:]
 		}
+		bits, g, s = bits[len(row):], g[len(row):], s[len(row):]
 	}
 	if most := 2 + int(flipped*float64(number)); n > most {
 		return fmt.Errorf("%w: %d of %d elements are rounded differently, limit %d; is the cast order right, and nothing "+
@@ -144,18 +145,20 @@ func relative(diff, scale float64) float64 {
 	return diff / scale
 }
 
-// forChunks calls f with consecutive pieces of tensors of one shape, so that large ones
-// need not be widened whole.
-func forChunks(f func(v ...[]float64), tensors ...core.Tensor) {
-	const chunk = 1 << 13
+// forChunks calls f with consecutive pieces of tensors of one shape, and the number of their first element. They are
+// widened where the ones before were, so that large tensors need no memory.
+func forChunks(f func(from int, v [][]float64), tensors ...core.Tensor) {
+	const chunk = 1 << 10
 	n := tensors[0].Elems()
+	room := make([]float64, len(tensors)*min(n, chunk))
 	v := make([][]float64, len(tensors))
 	for from := 0; from < n; from += chunk {
-		to := min(from+chunk, n)
+		size := min(chunk, n-from)
 		for i, t := range tensors {
-			v[i] = values(t.Slice(from, to, to-from))
+			v[i] = room[i*size:][:size]
+			opdef.Widen(v[i], t, from)
 		}
-		f(v...)
+		f(from, v)
 	}
 }
 

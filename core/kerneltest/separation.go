@@ -30,28 +30,50 @@ type row struct {
 // arithmetic overflows, as the reference in it shows.
 func apart(got, want, single core.Tensor, rows int) separation {
 	s := separation{got: got, want: want, rows: make([]row, max(rows, 1))}
-	n, size := 0, max(1, got.Elems()/len(s.rows))
-	forChunks(func(v ...[]float64) {
-		for i, w := range v[1] {
-			g, x := v[0][i], v[2][i]
-			r := &s.rows[min((n+i)/size, len(s.rows)-1)]
-			switch {
-			case isFinite(w) && isFinite(g) && isFinite(x):
-				r.scale = max(r.scale, math.Abs(w))
-				r.rounding = max(r.rounding, math.Abs(x-w))
-				if e := math.Abs(g - w); e > r.diff {
-					r.diff, r.at = e, n+i
-				}
-			case isFinite(w) && !isFinite(x):
-				s.overflow = true
-			case g == w || g != g && w != w:
-			case !s.mismatch:
-				s.mismatch, s.mismatchAt = true, n+i
+	size := max(1, got.Elems()/len(s.rows))
+	forChunks(func(n int, v [][]float64) {
+		for g, w, x := v[0], v[1], v[2]; len(g) > 0; {
+			at := min(n/size, len(s.rows)-1)
+			m := len(g) // elements of this row
+			if at < len(s.rows)-1 {
+				m = min(m, (at+1)*size-n)
 			}
+			s.add(&s.rows[at], n, g[:m], w[:m], x[:m])
+			g, w, x, n = g[m:], w[m:], x[m:], n+m
 		}
-		n += len(v[0])
 	}, got, want, single)
 	return s
+}
+
+// add looks at elements of a row, the first of which is element n of the tensor.
+func (s *separation) add(r *row, n int, got, want, single []float64) {
+	for i, w := range want {
+		g, x := got[i], single[i]
+		switch {
+		case isFinite(g + w + x): // not if one of them is not
+			r.add(n+i, g, w, x)
+		case isFinite(w) && isFinite(g) && isFinite(x):
+			r.add(n+i, g, w, x)
+		case isFinite(w) && !isFinite(x):
+			s.overflow = true
+		case g == w || g != g && w != w:
+		case !s.mismatch:
+			s.mismatch, s.mismatchAt = true, n+i
+		}
+	}
+}
+
+// add looks at finite numbers, of which max and min would ask whether they are.
+func (r *row) add(at int, got, want, single float64) {
+	if v := math.Abs(want); v > r.scale {
+		r.scale = v
+	}
+	if v := math.Abs(single - want); v > r.rounding {
+		r.rounding = v
+	}
+	if v := math.Abs(got - want); v > r.diff {
+		r.diff, r.at = v, at
+	}
 }
 
 // nearer returns an output with each element as much nearer to what is wanted as it may have moved.

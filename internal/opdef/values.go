@@ -14,23 +14,36 @@ type Float interface{ float32 | float64 }
 // Values widens (or, from float64 storage in a float32 run, narrows) a tensor.
 func Values[F Float](t core.Tensor) []F {
 	out := make([]F, t.Elems())
+	Widen(out, t, 0)
+	return out
+}
+
+// Widen is Values of elements [from, from+len(dst)).
+func Widen[F Float](dst []F, t core.Tensor, from int) {
 	switch t.DType {
 	case core.Float64:
-		for i, v := range t.Float64s() {
-			out[i] = F(v)
+		for i, v := range t.Float64s()[from:][:len(dst)] {
+			dst[i] = F(v)
 		}
 	case core.Float32:
-		for i, v := range t.Float32s() {
-			out[i] = F(v)
+		for i, v := range t.Float32s()[from:][:len(dst)] {
+			dst[i] = F(v)
+		}
+	case core.BFloat16:
+		for i, v := range t.Uint16s()[from:][:len(dst)] {
+			dst[i] = F(core.BFloat16ToFloat32(v))
+		}
+	case core.Float16:
+		for i, v := range t.Uint16s()[from:][:len(dst)] {
+			dst[i] = F(core.Float16ToFloat32(v))
 		}
 	default:
-		single := make([]float32, len(out))
-		t.Load(single, 0)
+		single := make([]float32, len(dst))
+		t.Load(single, from)
 		for i, v := range single {
-			out[i] = F(v)
+			dst[i] = F(v)
 		}
 	}
-	return out
 }
 
 // Store rounds v to the tensor's storage type.
@@ -49,6 +62,18 @@ func Store[F Float](t core.Tensor, v []F) {
 		to := t.Float32s()
 		for i, x := range v {
 			to[i] = float32(x)
+		}
+		return
+	case core.BFloat16:
+		to := t.Uint16s()
+		for i, x := range v {
+			to[i] = core.Float32ToBFloat16(float32(x))
+		}
+		return
+	case core.Float16:
+		to := t.Uint16s()
+		for i, x := range v {
+			to[i] = core.Float32ToFloat16(float32(x))
 		}
 		return
 	}
