@@ -37,7 +37,7 @@ func (t *trial) atRest(ctx context.Context) error {
 		bystanders = append(bystanders, b)
 		c := t.of
 		c.Seed = uint64(seed)
-		p := prepare(ctx, c, passes(t.kernel))
+		p := t.prepare(ctx, c)
 		at, err := p.place(t.kernel, t.memory)
 		if err != nil {
 			return err

@@ -117,7 +117,7 @@ func (t *trial) contents(ctx context.Context) error {
 	token := same
 	token.Tokens = 1
 	for i, c := range []Case{c, other, middle, same, token} {
-		if data[i] = prepare(ctx, c, passes(t.kernel)); data[i].err != nil {
+		if data[i] = t.prepare(ctx, c); data[i].err != nil {
 			return data[i].err
 		}
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	// Repeats is how often the same call is run to find results that differ, a quarter as
 	// often in storage types after the first; 0 means 200.
 	Repeats int
+
+	prepared shelf // nil keeps nothing
 }
 
 func (o Options) withDefaults() Options {
@@ -67,6 +69,7 @@ const maxDeaths = 3
 // A kernel that supports no case at all has failed, because nothing was checked.
 func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
+	o.prepared = shelf{}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	start := clock.Now()

@@ -16,12 +16,28 @@ type inputs struct {
 	aligned bool // no tensor starts off the alignment of its memory
 	byName  map[string][]core.Tensor
 	tensors []guarded
+	of      *inputs // those whose content they have, if they are a copy
 }
 
 // newInputs allocates and fills all inputs but those that the forward pass saves.
 func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
-	in := &inputs{Case: c, memory: m, aligned: aligned, byName: map[string][]core.Tensor{}}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))
+	in, err := inputsWith(c, m, aligned, func(in *inputs, a core.Arg, x core.Tensor) { in.random(rng, a, x) })
+	if err != nil {
+		return nil, err
+	}
+	if settle := ops.Of(c.Op).Settle; settle != nil {
+		settle(in.named(), rng)
+	}
+	if c.Edit != nil {
+		c.Edit(in.byName)
+	}
+	return in, nil
+}
+
+// inputsWith allocates them, and has each filled before the next.
+func inputsWith(c Case, m *memory, aligned bool, fill func(*inputs, core.Arg, core.Tensor)) (*inputs, error) {
+	in := &inputs{Case: c, memory: m, aligned: aligned, byName: map[string][]core.Tensor{}}
 	for _, pass := range []core.Pass{core.Forward, core.Backward} {
 		sig, err := core.NewSignature(c.Op, pass, c.Facts)
 		if err != nil {
@@ -36,18 +52,9 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 				if err != nil {
 					return nil, err
 				}
-				in.random(rng, a, x)
+				fill(in, a, x)
 			}
 		}
-	}
-	if settle := ops.Of(c.Op).Settle; settle != nil {
-		settle(in.named(), rng)
-	}
-	if c.Edit != nil {
-		c.Edit(in.byName)
-	}
-	for i := range in.tensors {
-		in.tensors[i].seal()
 	}
 	return in, nil
 }
@@ -88,9 +95,9 @@ func (in *inputs) shift(i int) int {
 	return (i + in.Tokens) % 16
 }
 
-// copied returns the same inputs in other memory.
+// copied returns the same inputs in other memory, which can be checked for writes.
 func (in *inputs) copied(m *memory) (*inputs, error) {
-	c := &inputs{Case: in.Case, memory: m, aligned: in.aligned, byName: map[string][]core.Tensor{}}
+	c := &inputs{Case: in.Case, memory: m, aligned: in.aligned, byName: map[string][]core.Tensor{}, of: in}
 	for i, x := range in.tensors {
 		t, err := c.add(core.Arg{Name: x.name, DType: x.DType, Shape: x.Shape})
 		if err != nil {
@@ -120,7 +127,6 @@ func (in *inputs) save(c *core.Call) error {
 			return err
 		}
 		copy(x.Data, c.Output(a.Name).Data)
-		in.tensors[len(in.tensors)-1].seal()
 	}
 	return nil
 }
@@ -153,6 +159,9 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 // random fills an input, with what it has in a model.
 func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 	o := ops.Of(in.Op)
+	if x.DType == core.Int32 || x.DType == core.NF4 { // of which not everything may be filled
+		fill(x.Data, guardByte)
+	}
 	if x.DType == core.Int32 {
 		if o.Indices != nil {
 			o.Indices(in.named(), rng, x.Int32s())

@@ -22,7 +22,7 @@ type guarded struct {
 	before uint32 // what sum returned once an input was filled
 }
 
-// newGuarded places a tensor in memory; shift moves its start off the 64-byte boundary
+// newGuarded places a tensor in memory, whatever that holds; shift moves its start off the 64-byte boundary
 // by that many elements.
 func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shift int) (guarded, error) {
 	n := d.Bytes(shape.Elems())
@@ -30,10 +30,11 @@ func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shif
 	if err != nil {
 		return guarded{}, err
 	}
-	fill(whole, guardByte)
 	misfit := int(uintptr(unsafe.Pointer(unsafe.SliceData(whole))) % alignment)
 	start := guardBytes/2 + (alignment-misfit)%alignment + shift*d.Size()
 	data := whole[start : start+n : start+n]
+	fill(whole[:start], guardByte)
+	fill(whole[start+n:], guardByte)
 	return guarded{Tensor: core.Tensor{DType: d, Shape: shape, Data: data}, name: name, whole: whole, start: start}, nil
 }
 

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"maps"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -24,6 +25,35 @@ func prepare(ctx context.Context, c Case, passes []core.Pass) prepared {
 		if p.want[pass], p.err = p.in.expect(ctx, pass); p.err != nil {
 			break
 		}
+	}
+	return p
+}
+
+// shelf has what was prepared last of the uses with some facts: some trials are about the same data.
+type shelf map[shelved]prepared
+
+// shelved is what the data of a case depends on, if nobody edits it.
+type shelved struct {
+	op        core.Op
+	facts     core.Facts
+	tokens    int
+	positions int
+	seed      uint64
+}
+
+// prepare is prepare for the kernel of the trial, or what that gave before.
+func (t *trial) prepare(ctx context.Context, c Case) prepared {
+	key, known := shelved{c.Op, c.Facts, c.Tokens, c.Positions, c.Seed}, t.options.prepared
+	if c.Edit != nil || c.aligned || known == nil {
+		return prepare(ctx, c, passes(t.kernel))
+	}
+	if p, ok := known[key]; ok {
+		return p
+	}
+	p := prepare(ctx, c, passes(t.kernel))
+	if p.err == nil {
+		maps.DeleteFunc(known, func(other shelved, _ prepared) bool { return other.facts != c.Facts })
+		known[key] = p
 	}
 	return p
 }
@@ -108,8 +138,11 @@ func (p prepared) runAt(ctx context.Context, at place, before outputs, poison by
 // runPassAt is runAt for one pass. What it gave is added to now.
 func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, before, now outputs, poison byte,
 	r *Result) {
-	for i, x := range at.in.tensors {
-		copy(x.Data, p.in.tensors[i].Data)
+	if at.in.of != p.in { // those of a call before may be there still
+		for i, x := range at.in.tensors {
+			copy(x.Data, p.in.tensors[i].Data)
+		}
+		at.in.of = p.in
 	}
 	c := at.calls[pass]
 	if err := runPoisoned(ctx, at.kernel, c, poison); err != nil {

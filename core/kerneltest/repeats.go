@@ -18,7 +18,7 @@ func (t *trial) inTurn(ctx context.Context) error {
 	other.Seed, short.Seed, short.Tokens, middle.Edit = c.Seed+1, c.Seed+2, 5, negateMiddle
 	var data [4]prepared
 	for i, c := range []Case{c, other, middle, short} {
-		if data[i] = prepare(ctx, c, passes(t.kernel)); data[i].err != nil {
+		if data[i] = t.prepare(ctx, c); data[i].err != nil {
 			return data[i].err
 		}
 	}
@@ -105,7 +105,7 @@ func negate(in map[string][]core.Tensor, which func(n int) int) {
 // threads, and wants the same bits every time. It finds a race only if that shows: a
 // result that goes wrong in one of n runs is missed by m runs with a chance of (1-1/n)^m.
 func (t *trial) repeated(ctx context.Context) error {
-	p := prepare(ctx, t.of, passes(t.kernel))
+	p := t.prepare(ctx, t.of)
 	at, err := p.place(t.kernel, t.memory)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (t *trial) oneThread(ctx context.Context) error {
 	if t.options.Single == nil {
 		return errNoSingle
 	}
-	p := prepare(ctx, t.of, passes(t.kernel))
+	p := t.prepare(ctx, t.of)
 	byThreads := t.kernel.Info().ByThreads
 	kernels := []core.Kernel{t.kernel, t.options.Single}
 	if t.options.Many != nil {
@@ -159,7 +159,7 @@ func (t *trial) oneThread(ctx context.Context) error {
 	if t.Status == OK && len(t.kernel.Info().Adds) > 0 {
 		c := t.of
 		c.Tokens = kindTokens
-		prepare(ctx, c, passes(t.kernel)).run(ctx, t.options.Single, nil, t.Result)
+		t.prepare(ctx, c).run(ctx, t.options.Single, nil, t.Result)
 	}
 	t.prefix("the same call with one thread and with more: ")
 	if t.Status == OK && t.options.Many != nil {
@@ -193,6 +193,6 @@ func (t *trial) readOnly(ctx context.Context) error {
 	if t.options.Inputs == nil {
 		return skipf("there is no such memory for a kernel in this process")
 	}
-	prepare(ctx, t.of, passes(t.kernel)).run(ctx, t.kernel, t.options.Inputs, t.Result)
+	t.prepare(ctx, t.of).run(ctx, t.kernel, t.options.Inputs, t.Result)
 	return nil
 }

@@ -100,8 +100,8 @@ func (d *stacks) forward(ctx context.Context) error {
 // the layer below gives, and runs it.
 func (d *stacks) layer(ctx context.Context, s *stack, data *inputs) error {
 	c := data.Case
-	c.Facts, c.Edit = s.facts, nil
-	in, err := newInputs(c, s.memory, true)
+	c.Facts = s.facts
+	in, err := inputsWith(c, s.memory, true, func(*inputs, core.Arg, core.Tensor) {})
 	if err != nil {
 		return err
 	}
