@@ -60,10 +60,39 @@ func Transposed[F Float](a []F, n int) (b []F) {
 	return b
 }
 
-// AddTransposed adds m^T v to out, m [len(v), len(out)].
+// AddTransposed adds m^T v to out, m [len(v), len(out)], row by row, as Axpy of each does: four rows at once, for
+// which an element is read and written once.
 func AddTransposed[F Float](out, m, v []F) {
+	n := len(out)
+	for ; len(v) >= 4; m, v = m[4*n:], v[4:] {
+		a, b, c, d := m[:n], m[n:][:n], m[2*n:][:n], m[3*n:][:n]
+		va, vb, vc, vd := v[0], v[1], v[2], v[3]
+		for i, x := range out {
+			x += va * a[i]
+			x += vb * b[i]
+			x += vc * c[i]
+			x += vd * d[i]
+			out[i] = x
+		}
+	}
 	for i, vi := range v {
-		Axpy(out, vi, m[i*len(out):][:len(out)])
+		Axpy(out, vi, m[i*n:][:n])
+	}
+}
+
+// AddOuters adds a^T b to m, the outer products of the rows of a and b, of which there are so many: one after the
+// other, as AddOuter of each does.
+func AddOuters[F Float](m, a, b []F, rows int) {
+	if rows == 0 {
+		return
+	}
+	n, width := len(a)/rows, len(b)/rows
+	column := make([]F, rows)
+	for i := range n {
+		for t := range column {
+			column[t] = a[t*n+i]
+		}
+		AddTransposed(m[i*width:][:width], b, column)
 	}
 }
 

@@ -166,9 +166,9 @@ func gradient[F opdef.Float](f core.Facts, dx, dy, weight, x []F) []F {
 	dweight := make([]F, len(weight))
 	for t := range len(dy) / I {
 		opdef.AddTransposed(dx[t*D:][:D], weight, dy[t*I:][:I])
-		if !f.Frozen {
-			opdef.AddOuter(dweight, dy[t*I:][:I], x[t*D:][:D])
-		}
+	}
+	if !f.Frozen {
+		opdef.AddOuters(dweight, dy, x, len(dy)/I)
 	}
 	return dweight
 }

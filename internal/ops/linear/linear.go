@@ -187,26 +187,23 @@ func (in *linearInputs[F]) forward() map[string][]F {
 }
 
 // down returns u of a token, as it is multiplied.
-func (in *linearInputs[F]) down(t int) []F {
-	return in.thin(in.Dim, func(r, d int) (a, x F) { return in.a[r*in.Dim+d], in.x[t*in.Dim+d] })
-}
+func (in *linearInputs[F]) down(t int) []F { return in.thin(in.x[t*in.Dim:][:in.Dim], in.a, in.Dim, 1) }
 
 // up returns v of a token, as it is multiplied.
-func (in *linearInputs[F]) up(t int) []F {
-	return in.thin(in.Out, func(r, n int) (b, dy F) { return in.b[n*in.Rank+r], in.dy[t*in.Out+n] })
-}
+func (in *linearInputs[F]) up(t int) []F { return in.thin(in.dy[t*in.Out:][:in.Out], in.b, 1, in.Rank) }
 
-// thin returns scale times the sum of n products, for each of the rank. What is rounded then is added up in
+// thin returns scale times the sum of the products of v and what an adapter has for each of its rank, which is row
+// elements behind that of the one before, and whose elements are apart by each. What is rounded then is added up in
 // float64 in either arithmetic, so that both round alike.
-func (in *linearInputs[F]) thin(n int, factors func(r, i int) (a, b F)) []F {
+func (in *linearInputs[F]) thin(v, m []F, row, each int) []F {
 	out := make([]F, in.Rank)
 	for r := range out {
 		var sum F
-		wide := 0.0
-		for i := range n {
-			a, b := factors(r, i)
-			sum += a * b
-			wide += float64(a) * float64(b)
+		wide, at := 0.0, r*row
+		for _, x := range v {
+			sum += m[at] * x
+			wide += float64(m[at]) * float64(x)
+			at += each
 		}
 		if out[r] = in.scale * sum; in.Products != core.InvalidDType {
 			out[r] = F(in.Scale * wide)
@@ -224,21 +221,18 @@ func (in *linearInputs[F]) gradients() map[string][]F {
 	dx, dweight, dbias := make([]F, len(in.dy)/N*D), make([]F, len(in.weight)), make([]F, N)
 	da, db := make([]F, len(in.a)), make([]F, len(in.b))
 	for t := range len(in.dy) / N {
-		u, v := in.down(t), in.up(t)
-		for n, dy := range in.dy[t*N:][:N] {
-			opdef.Axpy(dx[t*D:][:D], dy, in.weight[n*D:][:D])
-			dbias[n] += in.added[t*N+n]
-			if !in.Frozen {
-				opdef.Axpy(dweight[n*D:][:D], dy, in.x[t*D:][:D])
-			}
-			if R > 0 {
-				opdef.Axpy(db[n*R:][:R], dy, u)
-			}
+		dy := in.dy[t*N:][:N]
+		opdef.AddTransposed(dx[t*D:][:D], in.weight, dy)
+		opdef.Axpy(dbias, 1, in.added[t*N:][:N])
+		if R > 0 {
+			v := in.up(t)
+			opdef.AddOuter(db, dy, in.down(t))
+			opdef.AddTransposed(dx[t*D:][:D], in.a, v)
+			opdef.AddOuter(da, v, in.x[t*D:][:D])
 		}
-		for r, v := range v {
-			opdef.Axpy(dx[t*D:][:D], v, in.a[r*D:][:D])
-			opdef.Axpy(da[r*D:][:D], v, in.x[t*D:][:D])
-		}
+	}
+	if !in.Frozen {
+		opdef.AddOuters(dweight, in.dy, in.x, len(in.dy)/N)
 	}
 	return map[string][]F{"dx": dx, "dweight": dweight, "dbias": dbias, "dlora_a": da, "dlora_b": db}
 }

@@ -101,8 +101,10 @@ func runLinearCrossEntropy[F opdef.Float](c *core.Call) {
 		dz[y]--
 		for v := range dz {
 			dz[v] *= dlosses[t]
-			opdef.Axpy(dx[t*D:][:D], dz[v], weight[v*D:][:D])
-			opdef.Axpy(dweight[v*D:][:D], dz[v], xt)
+		}
+		opdef.AddTransposed(dx[t*D:][:D], weight, dz)
+		if !c.Facts.Frozen {
+			opdef.AddOuter(dweight, dz, xt)
 		}
 	}
 	opdef.Store(c.Output("losses"), losses)

@@ -123,10 +123,10 @@ func compute[F opdef.Float](f core.Facts, pass core.Pass, in map[string][]F) map
 		for t := range len(dy) / rows {
 			dyt := dy[t*rows:][:rows]
 			opdef.AddTransposed(out["dx"][t*D:][:D], weight, dyt)
-			if !f.Frozen {
-				opdef.AddOuter(dweight, dyt, in["x"][t*D:][:D])
-			}
 			opdef.Axpy(dbias, 1, dyt)
+		}
+		if !f.Frozen {
+			opdef.AddOuters(dweight, dy, in["x"], len(dy)/rows)
 		}
 		out["d"+n+"_weight"], out["d"+n+"_bias"] = dweight, dbias
 	}
