@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -46,3 +47,19 @@ func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int, other
 
 // SizesFor are the sizes that Examine asks a kernel about.
 func SizesFor(k core.Kernel) []Case { return fitting(k.Supports, sizes(k.Info().Op, k.Supports)) }
+
+// CheckEach is Check for each of some kernels of one op, for which the reference works out each case once.
+func CheckEach(kernels []core.Kernel, cases []Case) []error {
+	violations := make([]error, len(kernels))
+	for _, c := range cases {
+		p := prepare(context.Background(), c, passes(kernels[0]))
+		for i, k := range kernels {
+			r := newResult(c)
+			if accepted(k.Supports(c.Facts), c.Facts, &r) {
+				p.run(context.Background(), k, nil, &r)
+			}
+			violations[i] = errors.Join(violations[i], r.Err())
+		}
+	}
+	return violations
+}

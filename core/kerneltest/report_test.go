@@ -318,7 +318,7 @@ func (k adding) Info() core.Info {
 
 func TestClaimsAboutAddingAreChecked(t *testing.T) {
 	f := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Out: 5, Bias: true}
-	right := summing{reference.Single(core.Linear), addOrCopy}
+	right := summing{narrowOnly(core.Linear), addOrCopy}
 	err := examine(t, right, f).Err() // it names other storage
 	if err == nil || strings.Contains(err.Error(), "can add") {
 		t.Errorf("error %v", err)
