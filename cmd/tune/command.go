@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/internal/nearest"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -101,6 +102,9 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	c, rest, err := find(commands, args)
 	if err != nil {
 		return err
+	}
+	if c.Name == "train" {
+		a.launch = distributed.Detect()
 	}
 	err = c.Flags.Parse(joinRecompute(c, rest))
 	if errors.Is(err, pflag.ErrHelp) {

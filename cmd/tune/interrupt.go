@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed98097648/tune/trainer/distributed"
 )
 
 // abortGrace is how long a run may take to clean up after the second interrupt.
@@ -70,8 +72,15 @@ func meanwhile(f func(done <-chan struct{})) (stop func()) {
 }
 
 // tellOfInterrupt says so when a command that was interrupted does not end at once, as in the
-// middle of a large batch, until stop is called.
+// middle of a large batch, until stop is called. A launcher ends ranks in the same way when one has died, and then
+// kills them: of these the first says it, and later.
 func (a *app) tellOfInterrupt(ctx context.Context, patience time.Duration) (stop func()) {
+	switch l := distributed.Detect(); {
+	case l.Rank > 0:
+		return func() {}
+	case !l.Alone():
+		patience += headStart
+	}
 	return meanwhile(func(done <-chan struct{}) {
 		select {
 		case <-ctx.Done():

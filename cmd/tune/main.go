@@ -52,6 +52,7 @@ type app struct {
 
 	launch distributed.Launch // of the ranks that train together
 	world  *distributed.World // which are these; nil for none
+	joined bool               // or tried to
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -91,17 +92,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: out, stderr: p, progress: p, abort: abort}
 	defer a.tellOfInterrupt(ctx, time.Second)()
 	defer a.abortAll()
-	return a.leave(a.report(a.written(out, a.dispatch(ctx, args))))
+	return a.leave(a.written(out, a.dispatch(ctx, args)))
 }
 
 // report prints an error, one line for each cause, and chooses the exit code.
 func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
-	}
-	if a.follows() {
-		a.told.Store(true) // a signal is that of a launcher that ends the ranks
-		time.Sleep(headStart)
 	}
 	switch {
 	case errors.Is(err, errStopped):

@@ -67,20 +67,22 @@ func (a *app) join(t *trainFlags) (err error) {
 	if a.launch.Alone() {
 		return nil
 	}
-	o := distributed.Options{Timeout: r.timeout, Fatal: func(err error) { a.report(err) }}
+	a.joined = true
+	a.asRank()
+	o := distributed.Options{Timeout: r.timeout, Fatal: func(err error) { a.reportOfRank(err, nil) }}
 	if a.world, err = distributed.Open(a.launch, o); err != nil {
 		return err
 	}
-	if a.follows() {
-		a.stdout, a.stderr = io.Discard, &ofRank{a.stderr, a.world.Name(a.launch.Rank)}
-	}
 	threads, err := a.world.Threads()
+	if err != nil {
+		return err
+	}
 	if t.config.Threads == 0 {
 		t.config.Threads = threads
 	}
 	a.note0("%d ranks on %s, %d here with %d threads each, by %s", a.world.Size(), amount.Of(a.world.Nodes(), "machine"),
 		len(a.world.Node()), t.config.Threads, a.world.Version())
-	return err
+	return nil
 }
 
 // printRanks says what several ranks have lost to each other.
@@ -119,36 +121,17 @@ func (w *ofRank) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// named says that a failure is the first rank's, unless it names a rank.
+// named says that a failure is this rank's, unless it names a rank.
 func (a *app) named(failure string) string {
-	if a.world == nil || a.follows() {
+	if a.launch.Alone() || a.follows() { // whose notes all have its name
 		return failure
 	}
-	for rank := range a.world.Size() {
+	for rank := range a.world.Hosts() {
 		if strings.Contains(failure, a.world.Name(rank)) {
 			return failure
 		}
 	}
-	return a.world.Name(0) + ": " + failure
-}
-
-// headStart is how much earlier the first rank tells of an error than the others: what all have is said once, since
-// the first to leave ends them all. Open MPI does that with SIGTERM, and kills them a second later.
-const headStart = 2 * time.Second
-
-// leave ends this process's part in the job. After a failure all ranks end.
-func (a *app) leave(code int) int {
-	if a.world == nil {
-		return code
-	}
-	if code != exitOK {
-		a.world.Abort(code)
-	}
-	if err := a.world.Close(); err != nil {
-		a.world = nil
-		return a.report(err)
-	}
-	return exitOK
+	return a.launch.Name() + ": " + failure
 }
 
 // abortAll is deferred: a panic of one rank ends all.

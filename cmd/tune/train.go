@@ -134,10 +134,11 @@ func newTrainFlags(c *Command) *trainFlags {
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) {
 	defer func() { err = needLess(err) }()
-	if t.ranks.distributed != distributedOff {
-		a.launch = distributed.Detect()
+	printed, err := t.ready(ctx, a, c)
+	if t.ranks.distributed == distributedOff {
+		a.launch = distributed.Launch{}
 	}
-	if printed, err := t.ready(ctx, a, c); printed || err != nil {
+	if printed || err != nil {
 		return err
 	}
 	if err := a.join(t); err != nil {

@@ -1,6 +1,7 @@
 package distributed
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 )
@@ -36,3 +37,12 @@ func Detect() Launch {
 
 // Alone reports whether the process is the only one of its kind, as far as the environment tells.
 func (l Launch) Alone() bool { return l.By == "" || l.Size == 1 }
+
+// Name names this rank for people, as World.Name does: its number and its machine.
+func (l Launch) Name() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Sprintf("rank %d", l.Rank)
+	}
+	return fmt.Sprintf("rank %d (%s)", l.Rank, host)
+}

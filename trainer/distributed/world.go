@@ -1,11 +1,9 @@
 package distributed
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"slices"
 	"time"
@@ -255,17 +253,24 @@ const (
 )
 
 // Exchange gives every rank what each of them has, in their order. What is said of it is for errors. That another rank
-// exchanges something else is one.
+// exchanges something else is one, and so is that another has failed: see Fail.
 func (w *World) Exchange(what string, mine []byte) ([][]byte, error) {
 	if w == nil {
 		return [][]byte{mine}, nil
 	}
+	x := w.newExchange(what, mine)
+	if err := w.wait(what, x.advance); err != nil {
+		return x.all, err
+	}
+	return x.all, x.failures()
+}
+
+func (w *World) newExchange(what string, mine []byte) *exchange {
 	x := &exchange{world: w, mine: mine, slot: make([]byte, head+short), slots: make([]byte, w.size*(head+short))}
 	binary.LittleEndian.PutUint64(x.slot, uint64(len(mine)))
-	binary.LittleEndian.PutUint32(x.slot[8:], crc32.ChecksumIEEE([]byte(what)))
+	binary.LittleEndian.PutUint32(x.slot[8:], sumOf(what))
 	copy(x.slot[head:], mine)
-	err := w.wait(what, x.advance)
-	return x.all, err
+	return x
 }
 
 // exchange is a message of each rank under way: first its length and beginning, then all of it if any is longer.
@@ -277,6 +282,7 @@ type exchange struct {
 	long        []byte // nil while the slots are under way
 	pending     pending
 	all         [][]byte
+	failed      []int // the ranks that have
 }
 
 func (x *exchange) advance() (bool, error) {
@@ -292,13 +298,12 @@ func (x *exchange) advance() (bool, error) {
 		}
 		return true, nil
 	}
+	if err := x.compare(); err != nil {
+		return false, err
+	}
 	lengths, most, sum := make([]int, x.world.size), 0, 0
 	for i := range lengths {
 		slot := x.parts.of(x.slots, i)
-		if !bytes.Equal(slot[8:head], x.parts.of(x.slots, 0)[8:head]) {
-			return false, fmt.Errorf("%s and %s are not at the same point of the run: start all ranks with the same program, "+
-				"flags, plugins and files", x.world.Name(0), x.world.Name(i))
-		}
 		lengths[i] = int(binary.LittleEndian.Uint64(slot))
 		most, sum = max(most, lengths[i]), sum+lengths[i]
 		x.all = append(x.all, slot[head:head+min(lengths[i], short)])
@@ -311,6 +316,24 @@ func (x *exchange) advance() (bool, error) {
 	}
 	x.all, x.long = nil, make([]byte, sum)
 	return false, x.start(x.mine, x.long, lengths)
+}
+
+// compare finds the ranks that have failed. Unless there are any, all must exchange the same.
+func (x *exchange) compare() error {
+	sum := func(rank int) uint32 { return binary.LittleEndian.Uint32(x.parts.of(x.slots, rank)[8:]) }
+	other := 0
+	for i := range x.world.size {
+		if sum(i) == sumOf(failing) {
+			x.failed = append(x.failed, i)
+		} else if other == 0 && sum(i) != sum(0) {
+			other = i
+		}
+	}
+	if x.failed != nil || other == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s and %s are not at the same point of the run: start all ranks with the same program, "+
+		"flags, plugins and files", x.world.Name(0), x.world.Name(other))
 }
 
 func (x *exchange) start(send, recv []byte, lengths []int) (err error) {
