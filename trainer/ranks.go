@@ -95,10 +95,12 @@ func (j *Job) placeAlike(ctx context.Context, plan *core.Plan, reg *core.Registr
 	return plan, agree(j.World, err)
 }
 
-// ownOfRank are the fields of a Config that ranks may differ in: none changes a number, or when ranks have to meet. The
-// other freeFields do: by the checkpoints and the metric each rank knows when to evaluate, write, save and stop, and by
-// whether kernels are compared, if a step is done again.
-var ownOfRank = []string{"model", "out", "threads", "strict", "gradient_checkpointing", "checkpoint_parts"}
+// ownOfRank are the fields of a Config that ranks may differ in: none changes a number, or when ranks have to meet, or,
+// like the paths, what they stand for is compared by its content. The other freeFields do: by the checkpoints and the
+// metric each rank knows when to evaluate, write, save and stop, and by whether kernels are compared, if a step is done
+// again.
+var ownOfRank = []string{"model", "out", "threads", "strict", "gradient_checkpointing", "checkpoint_parts", "data.paths",
+	"data.eval", "data.dataset_dir", "lora.adapter", "preference.ref_cache"}
 
 // checkRanks is an error, which says what differs, unless all ranks train the same on the same, from the same step.
 func (r *session) checkRanks() (err error) {
@@ -121,6 +123,9 @@ func (r *session) checkRanks() (err error) {
 		"the program": environment().Program, "the model, by its SHA-256": r.state.Model,
 		"the data, or what the tokenizer makes of it, by its SHA-256": r.state.Data} {
 		mine[name] = fmt.Sprint(value)
+	}
+	for i, set := range j.Sets {
+		mine[fmt.Sprintf("the held-out data, part %d", i+1)] = fmt.Sprintf("%s of %d rows", set.Name, set.Rows.Len())
 	}
 	if j.Config.LoRA.Adapter != "" { // a folder, whose weights are compared with all that is trained
 		mine["the adapter"] = j.Model.Adapter.Config().Numbers()

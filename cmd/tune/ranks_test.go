@@ -429,6 +429,12 @@ func TestRanksThatDifferEndWithAnError(t *testing.T) {
 	if err := os.WriteFile(data, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	more, copied := filepath.Join(t.TempDir(), "more.jsonl"), filepath.Join(t.TempDir(), "copied.jsonl")
+	for _, file := range []string{more, copied} {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	base := append(trainable(t, "llama"), "--eval-data", data, "--template", "default", "--kernels", "none",
 		"--batch", "1", "--grad-accum", "2", "--steps", "2", "--no-packing", "--out")
 	other := trainable(t, "llama")[:4]
@@ -447,7 +453,10 @@ func TestRanksThatDifferEndWithAnError(t *testing.T) {
 		{"several", "--lr 0.5 --lora-rank 2 --shard-optimizer", "--lr 0.25 --lora-rank 4",
 			"--lora-rank: 2 and 4\ntune: --lr: 0.5 and 0.25\ntune: --shard-optimizer: true and false"},
 		{"model", "", "--model " + other[1], "the model, by its SHA-256: "},
-		{"data", "", "--data " + other[3], "--data: "},
+		{"data", "", "--data " + more, "the data, or what the tokenizer makes of it, by its SHA-256: "},
+		{"held-out data", "--eval-data a=" + more, "--eval-data b=" + more,
+			"the held-out data, part 2: a of 7 rows and b of 7 rows"},
+		{"data elsewhere", "--data " + more + " --eval-data a=" + more, "--data " + copied + " --eval-data a=" + copied, ""},
 		{"force", "--force", "", ""},
 		{"what changes nothing", "--threads 2 --gradient-checkpointing --strict", "", ""},
 	} {
