@@ -259,6 +259,8 @@ func TestServerRefusesRequests(t *testing.T) {
 		"facts without a dim":      {wire.Bind, "kernel=0\npass=forward\ndtype=float32\n", wire.Failed},
 		"a missing file": {wire.Map, "region=9\nsize=10\nwritable=true\npath=" + t.TempDir() + "/absent\n",
 			wire.Failed},
+		"a region that is none":  {wire.Map, "size=10\nwritable=true\n", wire.Failed},
+		"nothing to unmap":       {wire.Unmap, "size=10\n", wire.Failed},
 		"a size that is none":    {wire.Map, "region=9\nsize=all\n", wire.Failed},
 		"a kind of a later host": {77, "", wire.Failed},
 	} {

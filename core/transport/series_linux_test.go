@@ -296,6 +296,22 @@ func TestWhatEndsASeries(t *testing.T) {
 	}
 }
 
+// TestACallThatWritesOverItsInputEndsASeries, as it could not be repeated.
+func TestACallThatWritesOverItsInputEndsASeries(t *testing.T) {
+	p := openForSeries(t, quiet(Options{}))
+	calls, _ := chain(t, p.host, p.output, "", "", "", "")
+	for _, c := range calls {
+		p.shareAll(t, c)
+	}
+	p.mustForward(t, "") // binds
+	calls[2].Out[0] = calls[2].In[0]
+	before := p.proc.link.(*doorbell).number
+	n, err := p.instance.RunSeries(t.Context(), stepsOf(p.norm, calls), nil)
+	if asked := p.proc.link.(*doorbell).number - before; n != 2 || !errors.Is(err, core.ErrBadCall) || asked != 1 {
+		t.Errorf("%d calls are done by %d requests, want 2 by one; error %v", n, asked, err)
+	}
+}
+
 // shareAll maps the tensors of a call, as a call that goes alone does.
 func (p opened) shareAll(t *testing.T, c *core.Call) {
 	t.Helper()
