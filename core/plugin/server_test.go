@@ -137,6 +137,9 @@ func TestSeries(t *testing.T) {
 			if tt.status == wire.OK && len(a.Text) != 8*tt.done {
 				t.Errorf("the times of %d calls have %d bytes", tt.done, len(a.Text))
 			}
+			if (a.Busy > 0) != (tt.done > 0) {
+				t.Errorf("%d calls took %v", tt.done, a.Busy)
+			}
 		})
 	}
 }
@@ -162,6 +165,29 @@ func TestSeveralPluginsInOneProcess(t *testing.T) {
 	}
 	if a := s.asked(wire.Bind, "kernel=3\n"+facts); a.Status != wire.BadCall {
 		t.Errorf("%v %q", a.Status, a.Text)
+	}
+}
+
+// described is a kernel that says something else of itself.
+type described struct {
+	core.Kernel
+	info core.Info
+}
+
+func (d described) Info() core.Info { return d.info }
+
+// TestADescriptionHasWhatAKernelSays, and of what is younger than the protocol nothing that does not apply.
+func TestADescriptionHasWhatAKernelSays(t *testing.T) {
+	for want, info := range map[string]core.Info{
+		"kernel=rope\nsummary=\nbackward=false\n": {Op: core.RoPE},
+		"kernel=linear\nsummary=two\nsummary=lines\nbackward=true\ndtypes=float32,bfloat16\nadds=dw,db\nadds_tokens=7\n" +
+			"by_threads=true\nkeeps=true\n": {Op: core.Linear, Summary: "two\nlines", Backward: true, ByThreads: true,
+			Keeps: true, DTypes: []core.DType{core.Float32, core.BFloat16}, Adds: []string{"dw", "db"}, AddsTokens: 7},
+	} {
+		s := newServer(Offer{"test", "1", []core.Kernel{described{info: info}}})
+		if a := s.asked(wire.Describe, ""); a.Text != "name=test\nversion=1\n"+want {
+			t.Errorf("%v %q, want %q", a.Status, a.Text, want)
+		}
 	}
 }
 
