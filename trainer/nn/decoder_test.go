@@ -339,3 +339,15 @@ func TestOneModelKeepsAnothersGraphApart(t *testing.T) {
 	logits(t, b, 1, 4, nil)
 	equal(t, "logits after another model ran", logits(t, a, 1, 4, nil), before)
 }
+
+// TestAForwardFromBeforeAKernelIsNotCompiled, also of a model that had none yet.
+func TestAForwardFromBeforeAKernelIsNotCompiled(t *testing.T) {
+	d, c := newDecoder(t, tiny(), 1), newContext(t, 1, 4)
+	loss := d.Forward(c).Loss
+	if err := d.Sites()[0].Hook.Swap(counting(d.Sites()[0].Op)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Compile(c, loss, true); err == nil || !strings.Contains(err.Error(), "record it again") {
+		t.Errorf("error %v", err)
+	}
+}

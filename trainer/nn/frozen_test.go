@@ -182,32 +182,41 @@ func (m *scarce) Free([]byte) { m.taken-- }
 // TestWhatFindsNoMemoryKeepsNone, at whichever of its tensors that is.
 func TestWhatFindsNoMemoryKeepsNone(t *testing.T) {
 	for _, dtype := range storages {
-		for n, done := 0, false; !done; n++ {
-			mem := &scarce{left: n}
-			b := NewBuilder(mem)
-			b.Freeze(func(p *Param) core.DType {
-				if len(p.Tensor.Shape) < 2 {
-					return core.Float32
-				}
-				return dtype
-			})
-			d, err := NewDecoder(b, tiny())
-			if err == nil {
-				model := mem.taken
+		noMemoryFor(t, dtype, "")
+	}
+	noMemoryFor(t, core.Int8, core.StaticScaling)
+}
+
+func noMemoryFor(t *testing.T, dtype core.DType, scaling core.Scaling) {
+	t.Helper()
+	for n, done := 0, false; !done; n++ {
+		mem := &scarce{left: n}
+		b := NewBuilder(mem)
+		b.Freeze(func(p *Param) core.DType {
+			if len(p.Tensor.Shape) < 2 {
+				return core.Float32
+			}
+			return dtype
+		})
+		b.Scale(func(string) core.Scaling { return scaling })
+		d, err := NewDecoder(b, tiny())
+		if err == nil {
+			model := mem.taken
+			if scaling == "" { // what multiplies int8 is not trained
 				if _, _, err = d.Adapt(d.Targets()[0], Adaptation{Rank: 2, Scale: 1}); err == nil {
 					model += 2
 					err = compileIn(mem, d)
 				}
-				if mem.taken != model {
-					t.Errorf("%s, %d blocks: the model has %d, and %d are taken", dtype, n, model, mem.taken)
-				}
-				d.Free()
 			}
-			if mem.taken != 0 {
-				t.Errorf("%s, %d blocks: %d are taken in the end", dtype, n, mem.taken)
+			if mem.taken != model {
+				t.Errorf("%s %s, %d blocks: the model has %d, and %d are taken", dtype, scaling, n, model, mem.taken)
 			}
-			done = err == nil || t.Failed()
+			d.Free()
 		}
+		if mem.taken != 0 {
+			t.Errorf("%s %s, %d blocks: %d are taken in the end", dtype, scaling, n, mem.taken)
+		}
+		done = err == nil || t.Failed()
 	}
 }
 

@@ -168,12 +168,14 @@ func TestObjectivesAreChecked(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", o, err, want)
 		}
 	}
-	if err := dense.SetObjective(Objective{Smoothing: 0.1}); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range dense.Sites() {
-		if is := s.Path == "loss"; is != strings.Contains(s.Plain, "smoothed") {
-			t.Errorf("%s: plain for %q", s.Path, s.Plain)
+	for smoothing, noise := range []float64{1, 0} {
+		if err := dense.SetObjective(Objective{Smoothing: 0.1 * float64(smoothing), Noise: noise}); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range dense.Sites() {
+			if is := s.Path == "loss" && smoothing > 0; is != strings.Contains(s.Plain, "smoothed") {
+				t.Errorf("%s: plain for %q", s.Path, s.Plain)
+			}
 		}
 	}
 }
