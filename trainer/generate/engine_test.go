@@ -103,18 +103,42 @@ func TestEndedRequestsGiveWhatTheyHave(t *testing.T) {
 	if err != nil || r.Reason != generate.Interrupted || r.Text == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	closes := func(generate.Token) error {
-		if n++; n == 10 {
+	if st := e.Stats(); st.Running+st.Waiting != 0 {
+		t.Errorf("afterwards: %+v", st)
+	}
+}
+
+// TestClosingEndsAllTexts: one that goes on, one that waits for its turn, and one that the engine has not taken yet.
+func TestClosingEndsAllTexts(t *testing.T) {
+	e, tok := newEngine(t, generate.EngineConfig{MaxSequences: 1})
+	q := generate.Request{Prompt: tok.Encode("Once", true)}
+	errs := make(chan error, 3)
+	ask := func(q generate.Request) {
+		_, err := e.Generate(t.Context(), q)
+		errs <- err
+	}
+	first, n := q, 0
+	first.Token = func(generate.Token) error {
+		switch n++; n {
+		case 1:
+			go ask(q)
+		case 10:
 			go e.Close()
+			ask(q) // which ends when Close has begun: meanwhile, the engine takes nothing
 		}
 		return nil
 	}
-	_, err = e.Generate(t.Context(), generate.Request{Prompt: tok.Encode("Once", true), Token: closes})
-	e.Close()
-	if err != nil && !errors.Is(err, generate.ErrClosed) {
-		t.Errorf("closed in the middle: %v", err)
+	ask(first)
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, generate.ErrClosed) {
+			t.Errorf("closed in the middle: %v", err)
+		}
 	}
-	if _, err = e.Generate(t.Context(), generate.Request{Prompt: []int32{1}}); !errors.Is(err, generate.ErrClosed) {
-		t.Errorf("closed: %v", err)
+	e.Close()
+	if st := e.Stats(); st.Running+st.Waiting != 0 {
+		t.Errorf("closed: %+v", st)
+	}
+	if _, err := e.Generate(t.Context(), q); !errors.Is(err, generate.ErrClosed) {
+		t.Errorf("closed before: %v", err)
 	}
 }
