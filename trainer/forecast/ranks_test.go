@@ -10,7 +10,8 @@ import (
 )
 
 // TestRanksWaitForWhatTheNetworkCannotHide: by hand, for a step of one second of which the update takes 0.1, and whose
-// gradients of 40 buckets become complete in equal steps from 0.3 to 0.9 s, or the last quarter of them at 0.9 s.
+// gradients of 40 buckets become complete in equal steps from 0.3 to 0.9 s, or the last quarter of them
+// at 0.9 s, or the last is half a bucket.
 func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 	const (
 		bucket = 1 << 20 // elements
@@ -24,6 +25,8 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 	}
 	late := append(append([]autograd.Complete{}, even[:31]...),
 		autograd.Complete{Elems: 10 * bucket, After: core.Work{Products: 0.15 * second}})
+	half := append(append([]autograd.Complete{}, even[:40]...),
+		autograd.Complete{Elems: bucket / 2, After: core.Work{Products: 0.6 / 40 * second}})
 	rate := func(wire float64) float64 { // of a network on which one collective of two ranks takes so long a bucket
 		return 0.5 * 4 * bucket / (wire - latency) / payload
 	}
@@ -36,6 +39,8 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 	}{
 		{"one", even, 1, Ranks{Bandwidth: 1, Element: 4}, 1},
 		{"two, fast: the last bucket is waited for", even, 2, Ranks{Bandwidth: rate(0.005), Element: 4}, 1.01},
+		{"two, fast: half a bucket is waited for", half, 2, Ranks{Bandwidth: rate(0.005), Element: 4}, 1.005},
+		{"two, slow: half a bucket comes last", half, 2, Ranks{Bandwidth: rate(0.05), Element: 4}, 0.315 + 3.95 + 0.1},
 		{"two, slow: all come after the first", even, 2, Ranks{Bandwidth: rate(0.05), Element: 4}, 0.315 + 4 + 0.1},
 		{"two, slow, half the bytes", even, 2, Ranks{Bandwidth: rate(0.05), Element: 2}, 0.315 + 2 + 40*latency + 0.1},
 		{"two, the last quarter is late", late, 2, Ranks{Bandwidth: rate(0.005), Element: 4}, 1.1},
@@ -61,6 +66,9 @@ func TestRanksWaitForWhatTheNetworkCannotHide(t *testing.T) {
 			got := f.Ranks(tt.n, tt.r, moments)
 			if !(math.Abs(got.Step-tt.step) <= 1e-6) || !(math.Abs(got.Waits) <= got.Step) {
 				t.Errorf("a step takes %g s, want %g", got.Step, tt.step)
+			}
+			if !(math.Abs(got.Efficiency-1/tt.step) <= 1e-6) || got.Ranks != tt.n {
+				t.Errorf("%d ranks have an efficiency of %g, want that of a step of %g s", got.Ranks, got.Efficiency, tt.step)
 			}
 			if want := float64(tt.n) * 1000 / tt.step; !(math.Abs(got.Tokens-want) <= 1e-5*want) {
 				t.Errorf("%g tokens/s, want %g", got.Tokens, want)
