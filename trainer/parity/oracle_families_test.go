@@ -6,22 +6,31 @@ import (
 	"slices"
 )
 
-// oracles are the families that no golden recording is there for.
+// oracles are the families that no golden recording is there for, with the biases that their samples ask for.
 var oracles = map[string]likeness{
-	"smollm3": llamaLike(1e-6, smolLM3Attention, denseSiLU),
-	"olmo2": {norms: [4]string{"", "post_attention_layernorm", "", "post_feedforward_layernorm"}, eps: 1e-5,
-		embed: one, residual: one, logits: asTheyAre, attend: olmo2Attention, feed: denseSiLU},
-	"granite": {norms: llamaNorms, eps: 1e-6, embed: field("embedding_multiplier"),
+	"smollm3": withBiases(llamaLike(1e-6, smolLM3Attention, denseSiLU), everywhere...),
+	"olmo2": withBiases(likeness{norms: [4]string{"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
+		eps: 1e-5, embed: one, residual: one, logits: asTheyAre, attend: olmo2Attention, feed: denseSiLU},
+		aroundAttention...),
+	"granite": withBiases(likeness{norms: llamaNorms, eps: 1e-6, embed: field("embedding_multiplier"),
 		residual: field("residual_multiplier"), logits: graniteLogits, attend: graniteAttention, feed: denseSiLU},
-	"mistral":      llamaLike(1e-6, mistralAttention(1e4), denseSiLU),
-	"mixtral":      llamaLike(1e-5, mistralAttention(1e6), mixtralExperts),
-	"gemma2":       gemmaLike(gemma2Attention),
-	"gemma3_text":  gemmaLike(gemma3Attention),
-	"gpt_oss":      llamaLike(1e-5, gptOSSAttention, gptOSSExperts),
-	"deepseek_v3":  llamaLike(1e-6, deepseekAttention, deepseekExperts),
+		everywhere...),
+	"mistral":     llamaLike(1e-6, mistralAttention(1e4), denseSiLU),
+	"mixtral":     llamaLike(1e-5, mistralAttention(1e6), mixtralExperts),
+	"gemma2":      withBiases(gemmaLike(gemma2Attention), aroundAttention...),
+	"gemma3_text": gemmaLike(gemma3Attention),
+	"gpt_oss":     withBiases(llamaLike(1e-5, gptOSSAttention, gptOSSExperts), append(aroundAttention, "router")...),
+	"deepseek_v3": withBiases(llamaLike(1e-6, deepseekAttention, deepseekExperts),
+		"q_a_proj", "kv_a_proj_with_mqa", "o_proj"),
 	"ernie4_5_moe": llamaLike(1e-5, ernieAttention, ernieExperts),
-	"ernie4_5":     llamaLike(1e-5, ernieAttention, denseSiLU),
+	"ernie4_5":     withBiases(llamaLike(1e-5, ernieAttention, denseSiLU), everywhere...),
 }
+
+// The layers that have a bias with attention_bias, and with mlp_bias besides.
+var (
+	aroundAttention = []string{"q_proj", "k_proj", "v_proj", "o_proj"}
+	everywhere      = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+)
 
 var llamaNorms = [4]string{"input_layernorm", "", "post_attention_layernorm", ""}
 
@@ -29,6 +38,11 @@ func llamaLike(eps float64,
 	attend func(*oracle, int, [][]float64) [][]float64,
 	feed func(*oracle, int, []float64) []float64) likeness {
 	return likeness{norms: llamaNorms, eps: eps, embed: one, residual: one, logits: asTheyAre, attend: attend, feed: feed}
+}
+
+func withBiases(l likeness, layers ...string) likeness {
+	l.biased = layers
+	return l
 }
 
 func one(*oracle) float64 { return 1 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // oracle computes a model in float64, one token after the other, with loops over the tensors of its files. It is
@@ -17,6 +18,7 @@ type oracle struct {
 // likeness is what a family's decoder is, where it differs from another.
 type likeness struct {
 	norms    [4]string // before and after attention, before and after the block; "" for none
+	biased   []string  // layers that have a bias
 	offset   float64   // added to the weights of norms
 	eps      float64   // of norms
 	embed    func(o *oracle) float64
@@ -45,10 +47,16 @@ func (o *oracle) tensor(name string) []float64 {
 	return w
 }
 
-// linear is W x + b of the layer with that name; b may be absent.
+// linear is W x of the layer with that name, and + b if the family has one there.
 func (o *oracle) linear(name string, x []float64) []float64 {
 	y := multiply(o.tensor(name+".weight"), x)
-	for i, b := range o.w[name+".bias"] {
+	if !slices.Contains(o.like.biased, name[strings.LastIndexByte(name, '.')+1:]) {
+		if _, has := o.w[name+".bias"]; has {
+			panic("the files have a bias of " + name)
+		}
+		return y
+	}
+	for i, b := range o.tensor(name + ".bias") {
 		y[i] += b
 	}
 	return y
