@@ -125,3 +125,23 @@ func TestAnExpertWithoutTokenHasNoGradient(t *testing.T) {
 		equal(t, p.Name, g[n:], make([]float32, len(g)-n))
 	}
 }
+
+// TestWhatWeightsAreIsAFact of the experts' site: a kernel may rely on it.
+func TestWhatWeightsAreIsAFact(t *testing.T) {
+	for _, tt := range []struct {
+		router RouterConfig
+		want   core.Routing
+	}{
+		{RouterConfig{}, core.RoutingSoftmax},
+		{RouterConfig{Scale: 1}, core.RoutingSoftmax},
+		{RouterConfig{Normalize: true}, core.RoutingNormalized},
+		{RouterConfig{Normalize: true, Sigmoid: true}, core.RoutingNormalized},
+		{RouterConfig{Sigmoid: true}, core.RoutingAny},
+		{RouterConfig{Scale: 2.5}, core.RoutingAny},
+		{RouterConfig{Normalize: true, Sigmoid: true, Scale: 2.5}, core.RoutingAny},
+	} {
+		if got := tt.router.facts(); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.router, got, tt.want)
+		}
+	}
+}
