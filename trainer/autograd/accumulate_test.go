@@ -168,12 +168,15 @@ func randomGraph(g *Graph, seed uint64, adds bool) (loss *Value, params []*Value
 	params = []*Value{g.Param("a", small()), g.Param("b", small())}
 	pool := []*Value{g.Apply(add(n), params[0], params[1])}
 	pool = append(pool, params...)
+	used := map[*Value]bool{}
 	pick := func() *Value { return pool[len(pool)-1-rng.IntN(min(len(pool), 4))] }
 	for range 4 + rng.IntN(7) {
 		a, b := pick(), pick()
 		mem := []core.Memory{nil, nil, plugin}[rng.IntN(3)]
 		can := adds && mem == nil
-		switch rng.IntN(4) {
+		kind := rng.IntN(4)
+		used[a], used[b] = true, used[b] || kind != 2
+		switch kind {
 		case 0:
 			pool = append(pool, g.Apply(add(n), a, b))
 		case 1:
@@ -185,8 +188,10 @@ func randomGraph(g *Graph, seed uint64, adds bool) (loss *Value, params []*Value
 		}
 	}
 	last := pool[len(pool)-1]
-	for _, v := range pool[:len(pool)-1] { // all have a part in the loss
-		last = g.Apply(add(n), last, v)
+	for _, v := range pool[:len(pool)-1] { // all have a part in the loss, with some seeds only through those made of them
+		if seed%3 == 0 || !used[v] {
+			last = g.Apply(add(n), last, v)
+		}
 	}
 	return g.Apply(total(), last), params
 }

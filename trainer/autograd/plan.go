@@ -67,12 +67,12 @@ func takeOver(from, s *slot) {
 // overwritable reports whether instruction i, which reads in, may write out over s, one
 // of what it reads.
 func overwritable(in []ref, s, out *slot, i int) bool {
-	if s.leaf || s.last != i || s.root.last != i || s.mem != out.mem || s.spec.bytes() != out.spec.bytes() {
+	if s.leaf || s.root.last != i || s.mem != out.mem || s.spec.bytes() != out.spec.bytes() {
 		return false
 	}
 	times := 0 // an input that comes twice is still being read
 	for _, r := range in {
-		if r.slot != nil && !r.slot.leaf && r.slot.root == s.root {
+		if r.slot != nil && r.slot.root == s.root {
 			times++
 		}
 	}
