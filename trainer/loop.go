@@ -248,8 +248,10 @@ func (r *session) step(ctx context.Context) error {
 	if err = agree(r.job.World, err); err != nil {
 		return err
 	}
-	if r.check.Tick(); r.job.Model.Adapter != nil && r.changesFirst(r.state.Step-1) {
-		r.check.Again() // until then B was 0, and with it whatever A has a part in
+	if r.check.Tick(); r.changesFirst(r.state.Step - 1) {
+		// Until then the weights were those that a kernel may have kept, and an adapter's B was 0, and with it
+		// whatever A has a part in.
+		r.check.Again()
 	}
 	var done StepResult
 	err = r.rightly(func() (err error) {

@@ -354,6 +354,56 @@ func TestAWrongKernelIsNotOfTheReference(t *testing.T) {
 	}
 }
 
+// TestAKernelThatKeepsAWeightIsFoundOnceThatChanges: in the first step that computes with the changed one, before the
+// update of that.
+func TestAKernelThatKeepsAWeightIsFoundOnceThatChanges(t *testing.T) {
+	for _, warmup := range []int{0, 2} { // the first step of which changes nothing
+		wrong := &stale{reference.Kernel(core.RMSNorm), map[string]core.Tensor{}}
+		j := checkedJob(t, plugintest.Memory(t), "wrong", func(c *trainer.Config) { c.Warmup = warmup }, wrong)
+		steps, found := 0, -1
+		j.Hooks.OnStep = func(trainer.Step) { steps++ }
+		j.Hooks.OnWrong = func(*core.KernelError) { found = steps }
+		if _, err := j.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := min(warmup, 1) + 1; found != want {
+			t.Errorf("warm-up of %d steps: found after %d, want %d", warmup, found, want)
+		}
+	}
+}
+
+// stale is a kernel that keeps each weight by its site.
+type stale struct {
+	core.Kernel
+	weights map[string]core.Tensor
+}
+
+func (k *stale) Info() core.Info {
+	i := k.Kernel.Info()
+	i.Name = "wrong"
+	return i
+}
+
+func (k *stale) Forward(ctx context.Context, c *core.Call) error {
+	return k.Kernel.Forward(ctx, k.kept(c))
+}
+
+func (k *stale) Backward(ctx context.Context, c *core.Call) error {
+	return k.Kernel.Backward(ctx, k.kept(c))
+}
+
+func (k *stale) kept(c *core.Call) *core.Call {
+	if _, ok := k.weights[c.Site]; !ok {
+		w := core.NewTensor(core.Float32, c.Input("weight").Shape...)
+		copy(w.Data, c.Input("weight").Data)
+		k.weights[c.Site] = w
+	}
+	again := *c
+	again.In = slices.Clone(c.In)
+	again.Set("weight", k.weights[c.Site])
+	return &again
+}
+
 // TestTheGradientOfAnAdaptersAIsCompared: it is 0 as long as B is, whatever a kernel does to it.
 func TestTheGradientOfAnAdaptersAIsCompared(t *testing.T) {
 	mem := plugintest.Memory(t)
