@@ -223,6 +223,10 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 		return one, err
 	}
 	left, notRun := s.look()
+	if len(one.opened) > 1 && !slices.ContainsFunc(one.opened, func(p core.Plugin) bool { return !transport.Stayed(p) }) {
+		left = append(left, kerneltest.Violation{Text: "its process does not end when the host closes the lifeline, and " +
+			"is killed after 2 s, which every run waits for"})
+	}
 	one.Left, one.LeftUnknown = append(one.Left, left...), notRun
 	one.OK = one.OK && len(left) == 0
 	return one, nil
@@ -253,6 +257,7 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		return one, nil
 	}
 	defer closing(p, &err)
+	one.opened = append(one.opened, p)
 	m := p.Manifest()
 	one.Name, one.Version, one.Checksum = m.Name, m.Version, m.Checksum
 	if one.unwanted = !v.wants(m.Kernels...); one.unwanted {
@@ -312,6 +317,7 @@ func (p *verifiedPlugin) another(ctx context.Context, o transport.Options, m cor
 		p.OK, p.Error = false, fmt.Sprintf("another process, with %s: %v", amount.Of(threads, "thread"), err)
 		return nil, err
 	}
+	p.opened = append(p.opened, other)
 	if differs := kerneltest.CompareManifests(m, other.Manifest()); differs != "" && p.OK {
 		p.OK = false
 		p.Manifest = append(p.Manifest, kerneltest.Violation{

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/ctest"
 )
 
 // TestVerifyCatchesWhatPluginsLeaveBehind runs the command on executables that are right in
@@ -104,5 +105,18 @@ func TestVerifyMakesAFolderWhateverTMPDIRIs(t *testing.T) {
 	code, _, stderr := verify(t, ownFolder(t, "bug_one_temporary"), "--quick")
 	if code != exitFailed || !strings.Contains(stderr, "have the environment variable TMPDIR name a folder") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestVerifyFindsAProcessThatDoesNotEnd: what it computes is right.
+func TestVerifyFindsAProcessThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c_swiglu")
+	ctest.Compile(t, path, "cmd/tune/testdata/stays.c")
+	code, stdout, stderr := verify(t, path, "--quick")
+	flat := strings.Join(strings.Fields(stdout), " ")
+	if want := "FAILED left behind: its process does not end when the host closes the lifeline"; code != exitFailed ||
+		!strings.Contains(flat, want) || !strings.Contains(flat, " 0 failed") {
+		t.Errorf("exit code %d, want %d and %q; %s%s", code, exitFailed, want, stdout, stderr)
 	}
 }

@@ -35,7 +35,8 @@ type verifiedPlugin struct {
 	// LeftUnknown is why it is not known which processes are left.
 	LeftUnknown string `json:"left_behind_unknown,omitempty"`
 
-	unwanted bool // it has no kernel for the ops that are to be checked
+	opened   []core.Plugin // its processes, closed by then
+	unwanted bool          // it has no kernel for the ops that are to be checked
 }
 
 // verifiedKernel is what came of one kernel, and which kinds of use it supports.

@@ -60,6 +60,9 @@ func TestCloseEndsAHungPlugin(t *testing.T) {
 			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 				t.Errorf("process %d is still there: %v", pid, err)
 			}
+			if stayed, known := Stayed(p.plugin), p.opts.how.doorbell != nil; role == "stays" && stayed != known {
+				t.Errorf("it stayed: %v, want %v", stayed, known)
+			}
 		})
 	}
 }

@@ -21,6 +21,7 @@ type instance struct {
 	output   *shm.Pool // all that the process may write; it outlives the process
 	members  []*plugin
 	about    []core.Manifest // what its first process said
+	stayed   bool            // its last process did not end by itself
 
 	mu    sync.Mutex // held during a call: a process runs one at a time
 	proc  *process   // nil while there is none
@@ -105,8 +106,21 @@ func (i *instance) dropUnneeded() {
 func (i *instance) drop() {
 	if i.proc != nil {
 		i.proc.close()
+		i.stayed = i.proc.stayed
 		i.proc = nil
 	}
+}
+
+// Stayed reports whether the process of a plugin that is closed had to be killed, as it did not end when the host
+// closed its lifeline. By RPC it is not known.
+func Stayed(p core.Plugin) bool {
+	of, ok := p.(*plugin)
+	if !ok {
+		return false
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return of.stayed
 }
 
 // ensure starts the process unless it runs. That one has died since it was last used is

@@ -42,6 +42,7 @@ type process struct {
 	bound   map[binding]uint32
 	shared  []*shm.Region // regions that the process has mapped: a handful
 	closed  chan struct{} // closed by close
+	stayed  bool          // it had not ended when it had been told to for so long that it was killed
 }
 
 // startProcess runs the executable of an instance, which must have its checksum, and connects to it.
@@ -312,6 +313,7 @@ func (p *process) close() {
 	var err error
 	if p.link != nil {
 		err = p.link.hangUp(p.spawned.ended, hangUpGrace)
+		p.stayed = p.opts.how.doorbell != nil && !p.gone()
 	}
 	p.client.Kill()
 	t.Stop()
