@@ -169,7 +169,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin " +
 		"plugins/linked internal/chart internal/os/shm internal/simd trainer trainer/... " +
 		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
-		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
+		"internal/browser internal/ctest internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "core trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},

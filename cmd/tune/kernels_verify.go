@@ -284,27 +284,35 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		return one, ctx.Err()
 	}
 	defer closing(many, &err)
+	err = a.examineKernels(ctx, v, &one, examine, p, single, many)
+	return one, err
+}
+
+// examineKernels examines the wanted kernels of a plugin, of which there are two more processes, with one thread and
+// with many.
+func (a *app) examineKernels(ctx context.Context, v *kernelsVerifyFlags, one *verifiedPlugin, o kerneltest.Options,
+	p, single, many core.Plugin) error {
 	for _, k := range p.Kernels() {
 		info := k.Info()
 		if !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
 			continue
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
-		examine.Facts, examine.Single, examine.Many = uses(info.Op), ofOp(single, info.Op), ofOp(many, info.Op)
-		examine.Others = slices.DeleteFunc(p.Kernels(), func(o core.Kernel) bool {
-			return o.Info().Op == info.Op || !slices.Contains(core.Ops(), o.Info().Op)
+		o.Facts, o.Single, o.Many = uses(info.Op), ofOp(single, info.Op), ofOp(many, info.Op)
+		o.Others = slices.DeleteFunc(p.Kernels(), func(other core.Kernel) bool {
+			return other.Info().Op == info.Op || !slices.Contains(core.Ops(), other.Info().Op)
 		})
 		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
-		examine.Progress = on
-		r, err := kerneltest.Examine(ctx, k, examine)
+		o.Progress = on
+		r, err := kerneltest.Examine(ctx, k, o)
 		stop()
 		if err != nil {
-			return one, err
+			return err
 		}
 		one.Kernels = append(one.Kernels, verifiedKernel{r, supports(k)})
 		one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	}
-	return one, nil
+	return nil
 }
 
 // another opens the plugin with this manifest once more, in a process with so many threads that may keep so much, and
