@@ -61,6 +61,11 @@ func (t *trial) inTurn(ctx context.Context) error {
 	if len(passes(t.kernel)) == 1 {
 		return nil
 	}
+	return t.backwardInTurn(ctx, room, one, two, first)
+}
+
+// backwardInTurn runs the backward pass of one after the forward pass of two, which is where one has given first.
+func (t *trial) backwardInTurn(ctx context.Context, room place, one, two prepared, first outputs) error {
 	away, err := one.place(t.kernel, t.memory)
 	if err != nil {
 		return err
