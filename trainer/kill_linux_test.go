@@ -188,14 +188,18 @@ type process struct {
 // pluginProcesses lists those that run an executable of dir and are our children.
 func pluginProcesses(dir string) []process {
 	var all []process
-	links, _ := filepath.Glob("/proc/[0-9]*/exe")
-	for _, l := range links {
-		exe, err := os.Readlink(l)
+	// Not by Glob, which reads the whole folder of each process: a tenth of the time that the kills take.
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
 		if err != nil || filepath.Dir(exe) != dir {
 			continue
 		}
-		pid, _ := strconv.Atoi(strings.Split(l, "/")[2])
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
 		if err != nil {
 			continue
 		}
