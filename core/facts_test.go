@@ -102,6 +102,8 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.Linear, "dim and out must", func(f *core.Facts) { f.Out = 0 }},
 		{core.Linear, "rank must", func(f *core.Facts) { f.Rank, f.Scale = -1, 0 }},
 		{core.Linear, "an adapter has a rank and a scale", func(f *core.Facts) { f.Rank, f.Scale = 2, 0 }},
+		{core.Linear, "scale must be finite", func(f *core.Facts) { f.Rank, f.Scale = 2, math.NaN() }},
+		{core.Linear, "scale must be finite", func(f *core.Facts) { f.Rank, f.Scale = 2, math.Inf(-1) }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.Float16 }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.DType(99) }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.DType, f.Products = core.Float64, core.BFloat16 }},

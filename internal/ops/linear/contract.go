@@ -2,6 +2,8 @@
 
 package core
 
+import "math"
+
 // Linear is y = x weight^T + bias + scale * (x A^T) B^T: a linear layer and its low-rank adapter.
 const Linear Op = "linear"
 
@@ -10,6 +12,7 @@ var linear = contract{op: Linear, weights: true, int8: true, nf4: true, products
 		need(f.Dim > 0 && f.Out > 0, "dim and out must be positive")
 		need(f.Rank >= 0, "rank must not be negative")
 		need((f.Rank > 0) == (f.Scale != 0), "an adapter has a rank and a scale that is not 0, and nothing else has either")
+		need(math.Abs(f.Scale) <= math.MaxFloat32, "scale must be finite")
 	},
 	signature: linearSignature,
 	work:      linearWork,
