@@ -46,8 +46,12 @@ func (o Options) OpenBuiltIn(ctx context.Context, names []string) ([]core.Plugin
 		if errs[n] == nil && err != nil {
 			errs[n] = err
 		}
-		if errs[n] == nil {
-			plugins[n], errs[n] = i.admit(core.BuiltIn+name, n)
+		if errs[n] != nil {
+			continue
+		}
+		p, err := i.admit(core.BuiltIn+name, n)
+		if errs[n] = err; err == nil { // or else there would be a plugin that is a nil pointer
+			plugins[n] = p
 		}
 	}
 	if len(i.members) == 0 && i.proc != nil {

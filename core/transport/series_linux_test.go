@@ -483,6 +483,17 @@ func TestABuiltInPluginThatIsNotLockedIsNotUsed(t *testing.T) {
 	}
 }
 
+// TestABuiltInPluginOfAnotherNameIsNone: nil, and no pointer to nothing.
+func TestABuiltInPluginOfAnotherNameIsNone(t *testing.T) {
+	o := quiet(Options{Lock: &trust.Lock{File: "tune.lock", Entries: []trust.Entry{{Name: "norms", Version: "1",
+		SHA256: self.Checksum(), Path: core.BuiltIn + "experts"}}}})
+	o.Env = append(o.Env, builtInRole+"=1")
+	opened, errs := o.OpenBuiltIn(t.Context(), []string{"experts"})
+	if !errors.Is(errs[0], core.ErrUntrusted) || opened[0] != nil {
+		t.Errorf("plugin %v, %v", opened[0], errs[0])
+	}
+}
+
 // TestASeriesTrustsNoPlugin that claims what cannot be.
 func TestASeriesTrustsNoPlugin(t *testing.T) {
 	p := openForSeries(t, quiet(Options{}))
