@@ -36,7 +36,7 @@ func roles() map[string]func() {
 		"exits":      func() { os.Exit(3) },
 		"prints_and_exits": func() {
 			fmt.Println("licence server 2")
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 			fmt.Fprintln(os.Stderr, "no licence")
 			os.Exit(3)
 		},
