@@ -125,8 +125,15 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"beta1 of one", Config{Beta1: 1, Beta2: 0.9, Eps: 1e-8}, []Param{p}, "beta1 is 1"},
+		{"negative beta1", Config{Beta1: -0.1, Beta2: 0.9, Eps: 1e-8}, []Param{p}, "beta1 is -0.1"},
 		{"negative beta2", Config{Beta1: 0.9, Beta2: -0.1, Eps: 1e-8}, []Param{p}, "beta2 is -0.1"},
+		{"beta2 of one", Config{Beta1: 0.9, Beta2: 1, Eps: 1e-8}, []Param{p}, "beta2 is 1"},
 		{"zero eps", Config{Beta1: 0.9, Beta2: 0.9}, []Param{p}, "eps is 0"},
+		{"infinite eps", Config{Beta1: 0.9, Beta2: 0.9, Eps: math.Inf(1)}, []Param{p}, "eps is +Inf"},
+		{"infinite decay", Config{Beta1: 0.9, Beta2: 0.9, Eps: 1e-8, WeightDecay: math.Inf(1)}, []Param{p},
+			"weight decay is +Inf"},
+		{"negative momentum", Config{Kind: SGD, Beta1: 0.9, Beta2: 0.9, Eps: 1e-8, Momentum: -0.1}, []Param{p},
+			"momentum is -0.1"},
 		{"NaN decay", Config{Beta1: 0.9, Beta2: 0.9, Eps: 1e-8, WeightDecay: math.NaN()}, []Param{p}, "weight decay is NaN"},
 		{"short gradient", good, []Param{{Name: "w", Value: make([]float32, 3), Grad: make([]float32, 2)}},
 			"w has 3 elements"},
@@ -189,5 +196,38 @@ func TestMomentsLieWhereTheyAreAskedFor(t *testing.T) {
 	if _, err := New(DefaultConfig(), params, alloc); !errors.Is(err, full) ||
 		!strings.Contains(err.Error(), "exp_avg of a") {
 		t.Errorf("without memory: %v", err)
+	}
+}
+
+// TestOtherGradientsAreTakenAllOrNone, and by the next step.
+func TestOtherGradientsAreTakenAllOrNone(t *testing.T) {
+	a := Param{Name: "a", Value: []float32{4}, Grad: []float32{1}}
+	b := Param{Name: "b", Value: []float32{4}, Grad: []float32{1}}
+	o := newAdamW(t, Config{Kind: SGD, Beta1: 0.9, Beta2: 0.9, Eps: 1e-8}, a, b)
+	for _, wrong := range [][][]float32{{{2}}, {{2}, {3, 4}}} {
+		if err := o.SetGradients(wrong); err == nil {
+			t.Errorf("gradients %v are taken", wrong)
+		}
+	}
+	if o.Step(1, 1); a.Value[0] != 3 || b.Value[0] != 3 {
+		t.Errorf("gradients that were refused make %v and %v of 4", a.Value, b.Value)
+	}
+	if err := o.SetGradients([][]float32{{2}, {3}}); err != nil {
+		t.Fatal(err)
+	}
+	if o.Step(1, 1); a.Value[0] != 1 || b.Value[0] != 0 {
+		t.Errorf("other gradients make %v and %v of 3, want 1 and 0", a.Value, b.Value)
+	}
+}
+
+// TestAStateThatCannotBeReadIsAnError: one that is read in part is none.
+func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
+	broken, calls := errors.New("broken"), 0
+	err := newAdamW(t, DefaultConfig(), randomParam(1, 2), randomParam(2, 2)).Each(func(string, core.Tensor) error {
+		calls++
+		return broken
+	})
+	if !errors.Is(err, broken) || calls != 1 {
+		t.Errorf("error %v after %d calls", err, calls)
 	}
 }

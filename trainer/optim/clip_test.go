@@ -80,6 +80,19 @@ func TestGlobalNormIsTheSameForAnyNumberOfThreads(t *testing.T) {
 	}
 }
 
+// TestSquaresAreThoseOfTheNorm, one gradient after the other.
+func TestSquaresAreThoseOfTheNorm(t *testing.T) {
+	for _, n := range []int{0, 1, normBlock - 1, normBlock, normBlock + 1, 3*normBlock - 1} {
+		g, sum := randomParam(1, n).Grad, 0.0
+		for _, s := range Squares(g) {
+			sum += s
+		}
+		if got, want := math.Sqrt(sum), GlobalNorm([][]float32{g}); got != want {
+			t.Errorf("%d elements: the root is %v, the norm %v", n, got, want)
+		}
+	}
+}
+
 func TestGlobalNormShowsWhatIsNotFinite(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		if norm := GlobalNorm([][]float32{{1, 2}, {3, bad}}); !math.IsNaN(norm) && !math.IsInf(norm, 1) {

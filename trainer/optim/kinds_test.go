@@ -16,7 +16,8 @@ func state(o *Optimizer) map[string]core.Tensor {
 	return all
 }
 
-// each runs a test with every optimizer, of a large and a small matrix, a vector and an embedding.
+// each runs a test with every optimizer, of a small and then a large matrix, a vector, one of which an element is left
+// beyond blocks, and an embedding.
 func each(t *testing.T, run func(t *testing.T, c Config, params func() []Param)) {
 	for _, name := range Kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -25,9 +26,10 @@ func each(t *testing.T, run func(t *testing.T, c Config, params func() []Param))
 			run(t, c, func() []Param {
 				wide, tall, vector, embed := randomParam(1, 72*130), randomParam(2, 70*40), randomParam(3, 50), randomParam(4,
 					30*7)
+				odd := randomParam(5, smallest+1)
 				wide.Shape, tall.Shape, embed.Shape = core.Shape{72, 130}, core.Shape{70, 40}, core.Shape{30, 7}
 				embed.Name = "embed_tokens.weight"
-				return []Param{wide, tall, vector, embed}
+				return []Param{tall, wide, vector, odd, embed}
 			})
 		})
 	}
@@ -71,12 +73,12 @@ func TestAStateContinuesExactly(t *testing.T) {
 
 func TestBytesAreThoseOfTheState(t *testing.T) {
 	want := map[Kind]int{
-		AdamW:     8 * (72*130 + 70*40 + 50 + 30*7),
-		AdamW8:    2*72*130 + 8*37 + 8*(70*40+50+30*7),
-		Adafactor: 4 * (72 + 130 + 70 + 40 + 50 + 30 + 7),
-		Lion:      4 * (72*130 + 70*40 + 50 + 30*7),
-		SGD:       4 * (72*130 + 70*40 + 50 + 30*7),
-		Muon:      4*(72*130+70*40) + 8*(50+30*7) + 4*(2*72*130+2*72*72),
+		AdamW:     8 * (72*130 + 70*40 + 50 + 4097 + 30*7),
+		AdamW8:    2*(72*130+4097) + 8*(37+17) + 8*(70*40+50+30*7),
+		Adafactor: 4 * (72 + 130 + 70 + 40 + 50 + 4097 + 30 + 7),
+		Lion:      4 * (72*130 + 70*40 + 50 + 4097 + 30*7),
+		SGD:       4 * (72*130 + 70*40 + 50 + 4097 + 30*7),
+		Muon:      4*(72*130+70*40) + 8*(50+4097+30*7) + 4*(2*72*130+2*72*72),
 	}
 	each(t, func(t *testing.T, c Config, params func() []Param) {
 		got := c.Bytes(params())
@@ -148,6 +150,17 @@ func TestAdafactorSumsManyRows(t *testing.T) {
 	for what, of := range map[string][2][]float64{"rows": {ofRows, wantRows}, "columns": {ofCols, wantCols}} {
 		if rel := relative(narrow(of[0]), of[1]); !(rel <= factorRows*0x1p-24) {
 			t.Errorf("%s: relative error %.2g", what, rel)
+		}
+	}
+}
+
+func TestMuonLeavesWhatIsNoHiddenMatrixToAdamW(t *testing.T) {
+	for name, shape := range map[string]core.Shape{"layers.0.mlp.experts.down_proj_bias": {4, 8}, "norm.weight": {8},
+		"model.embed_tokens.weight": {8, 4}, "lm_head.weight": {8, 4}, "layers.0.mlp.experts.down_proj": {2, 8, 4},
+		"layers.0.mlp.down_proj.weight": {8, 4}} {
+		p := Param{Name: name, Shape: shape}
+		if got, want := orthogonal(&p), name == "layers.0.mlp.down_proj.weight"; got != want {
+			t.Errorf("%s of %v is made orthogonal: %v", name, shape, got)
 		}
 	}
 }

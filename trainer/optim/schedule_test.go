@@ -93,6 +93,15 @@ func TestScheduleAtItsCorners(t *testing.T) {
 			Args{"num_decay_steps": "4", "warmup_type": "1-sqrt"}}, 3, 0.5},
 		{"or in a wave", Schedule{WarmupStableDecay, 1, 3, 12,
 			Args{"num_decay_steps": "4", "warmup_type": "cosine", "min_lr_ratio": "0.5"}}, 1, 0.625},
+		{"it falls in half a wave by default", Schedule{WarmupStableDecay, 1, 4, 12, Args{"num_decay_steps": "4"}}, 9,
+			(1 + math.Sqrt2/2) / 2},
+		{"and stays where it ends, whatever the wave", Schedule{WarmupStableDecay, 1, 4, 12,
+			Args{"num_decay_steps": "4", "num_cycles": "1"}}, 12, 0},
+		{"cosine_with_restarts has one half of a wave by default", Schedule{CosineRestarts, 1, 0, 12, nil}, 9,
+			(1 - math.Sqrt2/2) / 2},
+		{"a polynomial is a line to almost nothing by default", Schedule{Polynomial, 1, 0, 12, nil}, 6, 0.5 + 1e-7/2},
+		{"a peak may be tiny, and a step the only one", Schedule{Linear, 1e-8, 0, 1, nil}, 0, 1e-8},
+		{"or there is none", Schedule{Linear, 0, 0, 1, nil}, 0, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,6 +124,10 @@ func TestScheduleValidateNamesEveryFault(t *testing.T) {
 			[]string{`"cubic"; it takes cosine, linear, constant`, "learning rate is NaN", "0 steps", "warm-up of -3"}},
 		{Schedule{Decay: Linear, Peak: 1, Steps: 1, Args: Args{"power": "2"}}, []string{"schedule linear: power is no " +
 			"parameter of it: it takes none"}},
+		{Schedule{Decay: Polynomial, Peak: 1e-8, Steps: 1, Args: Args{"power": "two"}},
+			[]string{`power is "two"; want a number`, "lr_end is 1e-07; want less than the learning rate"}},
+		{Schedule{Decay: InverseSqrt, Peak: math.Inf(1), Steps: 1, Args: Args{"timescale": "inf"}},
+			[]string{`timescale is "inf"; want a number`, "learning rate is +Inf"}},
 		{Schedule{Decay: Polynomial, Peak: 1, Steps: 1, Args: Args{"num_cycles": "2", "power": "-1", "lr_end": "1"}},
 			[]string{"num_cycles is no parameter of it; it takes lr_end, power", `power is "-1"`,
 				"lr_end is 1; want less than the learning rate"}},
@@ -138,7 +151,7 @@ func TestScheduleValidateNamesEveryFault(t *testing.T) {
 }
 
 func TestArgsAreReadAsTheyAreWritten(t *testing.T) {
-	a, err := ParseArgs(" power=2, lr_end=1e-7")
+	a, err := ParseArgs(" power=2,, lr_end=1e-7, ")
 	if err != nil || a.String() != "lr_end=1e-7,power=2" {
 		t.Errorf("got %q, %v", a, err)
 	}

@@ -24,7 +24,8 @@ func TestSlopesEqualFiniteDifferences(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			var answers []Answer
 			for i := range 8 {
-				a := Answer{Role: data.Chosen, Tokens: 3 + i, LogProb: -5 * rng.Float64(), Reference: -5 * rng.Float64()}
+				a := Answer{Role: data.Chosen, Tokens: 3 + i, LogProb: -5 * rng.Float64(), Reference: -5 * rng.Float64(),
+					Slope: 7} // of a batch before
 				switch {
 				case i%2 == 1 && c.Marked():
 					a.Role = data.Mismatched
@@ -105,6 +106,12 @@ func TestMetricsOfPairsAndOfMarkedAnswers(t *testing.T) {
 			map[string]float64{"rewards/chosen": 0.5, "rewards/accuracies": 1, "logps/chosen": -4, "kl": 0}},
 		{KTO, append(answersOf([]data.Role{data.Mismatched}, -4), marked[0]),
 			map[string]float64{"rewards/chosen": 0.5, "rewards/accuracies": 1, "logps/chosen": -4, "kl": 1}},
+		{KTO, answersOf([]data.Role{data.Rejected}, -4), // a step without good ones
+			map[string]float64{"rewards/rejected": 0.5, "rewards/accuracies": 0, "logps/rejected": -4, "kl": 0}},
+		// As the reference: no sign is right.
+		{KTO, []Answer{{Role: data.Chosen, Tokens: 1}, {Role: data.Rejected, Tokens: 1}},
+			map[string]float64{"rewards/chosen": 0, "rewards/rejected": 0, "rewards/margins": 0, "rewards/accuracies": 0,
+				"logps/chosen": 0, "logps/rejected": 0, "kl": 0}},
 	} {
 		c, sums := Config{Stage: test.stage, Beta: 0.5, ChosenWeight: 1, RejectedWeight: 1}, Sums{}
 		c.Add(slices.Clone(test.answers), Total{3, 8}, &sums)
@@ -152,10 +159,24 @@ func TestWhatIsNotThereIsNotTold(t *testing.T) {
 
 func TestAnAnswerThatIsCertainHasALossAndASlope(t *testing.T) {
 	c := Config{Stage: ORPO, Beta: 0.1}
-	answers := []Answer{{Role: data.Chosen, Tokens: 2}, {Role: data.Rejected, Tokens: 2, LogProb: -3000}}
-	loss := c.Add(answers, Total{1, 2}, &Sums{})
-	if math.IsNaN(loss) || math.IsInf(loss, 0) || math.IsInf(answers[0].Slope, 0) || math.IsNaN(answers[1].Slope) {
-		t.Errorf("loss %g, slopes %g and %g", loss, answers[0].Slope, answers[1].Slope)
+	for _, logProbs := range [][2]float64{{0, -3000}, {0, 0}, {-3000, 0}} {
+		answers := []Answer{{Role: data.Chosen, Tokens: 2, LogProb: logProbs[0]},
+			{Role: data.Rejected, Tokens: 2, LogProb: logProbs[1]}}
+		loss := c.Add(answers, Total{1, 2}, &Sums{})
+		for what, v := range map[string]float64{"loss": loss, "slope": answers[0].Slope, "other slope": answers[1].Slope} {
+			if !(math.Abs(v) <= math.MaxFloat64) {
+				t.Errorf("log-probabilities %v: the %s is %g", logProbs, what, v)
+			}
+		}
+	}
+}
+
+// TestTheLogarithmOfTheOtherProbabilityHasAllDigits, where an answer is nearly certain and where it is nearly impossible.
+func TestTheLogarithmOfTheOtherProbabilityHasAllDigits(t *testing.T) {
+	for x, want := range map[float64]float64{-1e-12: math.Log(1e-12) - 5e-13, -50: -math.Exp(-50)} {
+		if got := log1mExp(x); !(math.Abs(got/want-1) <= 1e-15) {
+			t.Errorf("log(1-exp(%g)) is %.17g, want %.17g", x, got, want)
+		}
 	}
 }
 
@@ -174,6 +195,7 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 		"FTX is +Inf":                       func(c *Config) { c.FTX = math.Inf(1) },
 		"orpo compares with no reference":   func(c *Config) { c.Stage, c.RefCache = ORPO, "f" },
 		"stage compares with no reference":  func(c *Config) { c.Stage, c.RefCache = SFT, "f" },
+		"ChosenWeight is -1":                func(c *Config) { c.ChosenWeight = -1 },
 		"RejectedWeight is NaN":             func(c *Config) { c.Stage, c.RejectedWeight = KTO, math.NaN() },
 	} {
 		c := Default()
@@ -186,9 +208,19 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 	for stage, c := range map[string]Config{SimPO: {Smoothing: 0.1}, KTO: {Loss: Sigmoid, RefCache: "f"},
 		ORPO: {Loss: ORPO}, DPO: {Loss: IPO, RefCache: "f"}, PT: {}} {
 		c.Stage = stage
+		if c.Enabled() != (stage != PT) {
+			t.Errorf("%s: preferences are enabled: %v", stage, c.Enabled())
+		}
 		if err := c.WithDefaults().Validate(); err != nil {
 			t.Errorf("%s: %v", stage, err)
 		}
+	}
+	if err := (Config{Stage: ORPO, Beta: 0.1}).Validate(); err != nil { // without defaults
+		t.Error(err)
+	}
+	got := (Config{}).WithDefaults()
+	if got != Default() || got.Enabled() || got.ChosenWeight != 1 || got.RejectedWeight != 1 {
+		t.Errorf("the defaults of nothing are %+v", got)
 	}
 }
 
