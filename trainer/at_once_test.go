@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 func atOnce(c *trainer.EngineConfig) { c.UpdateInBackward = true }
@@ -86,12 +88,19 @@ func calls(r *run) (n int) {
 }
 
 // TestClippingGoesByTheNormOfTheStepBefore compares with a run whose learning rates make up for it: SGD's step
-// is proportional to both.
+// is proportional to both. The passes of a trial change nothing of that, and are made where they have a use: for the norm of
+// the first step, and where kernels are compared.
 func TestClippingGoesByTheNormOfTheStepBefore(t *testing.T) {
-	sgd := func(c *trainer.EngineConfig) { c.Optim.Kind, c.Clip = optim.SGD, 0.5 }
+	t.Run("plain", func(t *testing.T) { clippedByTheStepBefore(t, nil, 1) })
+	t.Run("compared in each other step", func(t *testing.T) { clippedByTheStepBefore(t, crosscheck.New(2), 2) })
+}
+
+func clippedByTheStepBefore(t *testing.T, check *crosscheck.Checker, trials int) {
+	sgd := func(c *trainer.EngineConfig) { c.Optim.Kind, c.Clip, c.Check = optim.SGD, 0.5, check }
 	got, want := newRun(t, autograd.Heap{}, nil, sgd, atOnce), newRun(t, autograd.Heap{}, nil, sgd, unclipped)
-	norm := 0.0
+	norm, ofStep := 0.0, 0
 	for i := range 4 {
+		check.Tick()
 		b := got.next()
 		r, err := got.engine.Step(t.Context(), b, 0.1)
 		if err != nil {
@@ -111,6 +120,32 @@ func TestClippingGoesByTheNormOfTheStepBefore(t *testing.T) {
 			t.Errorf("step %d: loss %g and norm %g, want %g and %g", i, r.Loss, r.GradNorm, plain.Loss, plain.GradNorm)
 		}
 		norm = r.GradNorm
+		if i == 0 {
+			ofStep = calls(got) / 2 // it was tried
+		}
+	}
+	if n := calls(got); n != (4+trials)*ofStep {
+		t.Errorf("%d calls in 4 steps of %d, want those of %d steps", n, ofStep, 4+trials)
+	}
+}
+
+// TestPreferencesAreTheSameWhenUpdatedAtOnce: each step has its own metrics, whatever passes it took.
+func TestPreferencesAreTheSameWhenUpdatedAtOnce(t *testing.T) {
+	var want []map[string]float64
+	for _, atOnce := range []bool{false, true} {
+		var got []map[string]float64
+		j := job(t)
+		preferring(t, j, preference.Config{Stage: preference.DPO})
+		j.Config.Steps, j.Config.Clip, j.Config.Optimizer.UpdateInBackward = 3, 0, atOnce
+		j.Hooks.OnStep = func(s trainer.Step) {
+			got = append(got, s.Metrics.Named())
+			got[len(got)-1]["loss"] = s.Loss
+		}
+		if run1(t, j); want == nil {
+			want = got
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("updated at once: %v, want %v", got, want)
+		}
 	}
 }
 
@@ -203,7 +238,8 @@ func TestAStepInPartIsNotMadeAgain(t *testing.T) {
 	if _, again := r.engine.Step(t.Context(), r.next(), 1e-3); again == nil || *calls != seen {
 		t.Errorf("the step is made again: %v", again)
 	}
-	if crosscheck.Wrong(err) != nil {
+	if wrong := (&core.KernelError{Err: &crosscheck.Mismatch{}}); crosscheck.Wrong(wrong) == nil ||
+		crosscheck.Wrong(trainer.InPart(wrong)) != nil {
 		t.Error("the error asks for the kernel to be taken off")
 	}
 }
@@ -211,7 +247,12 @@ func TestAStepInPartIsNotMadeAgain(t *testing.T) {
 func TestSumsOfBatchesAreNotUpdatedAtOnce(t *testing.T) {
 	c := trainer.Default()
 	c.Accumulate, c.Optimizer.UpdateInBackward = 2, true
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "take one larger batch") {
-		t.Errorf("error %v", err)
+	m, _ := engine(t, 2, 1)
+	config := c.Engine()
+	_, err := trainer.NewEngine(m, autograd.Heap{}, config)
+	for _, err := range []error{c.Validate(), err} {
+		if err == nil || !strings.Contains(err.Error(), "take one larger batch") {
+			t.Errorf("error %v", err)
+		}
 	}
 }

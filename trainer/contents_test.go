@@ -83,25 +83,27 @@ func patchWitness(t *testing.T, c *contents) func(m *models.Model) {
 // TestATrainedWeightHasAnotherNumberAfterEachStep, and the same one within it, in evaluations
 // and in several batches of a step.
 func TestATrainedWeightHasAnotherNumberAfterEachStep(t *testing.T) {
-	var c contents
-	r := newRun(t, autograd.Heap{}, patchWitness(t, &c), func(e *trainer.EngineConfig) { e.Accumulate = 2 })
-	for range 3 {
-		var batches []data.Batch
-		for range 2 {
-			b, err := r.loader.Next()
-			if err != nil {
-				t.Fatal(err)
+	for name, change := range map[string]func(*trainer.EngineConfig){
+		"several batches": func(e *trainer.EngineConfig) { e.Accumulate = 2 },
+		"at once":         atOnce,
+		"at once, computed again": func(e *trainer.EngineConfig) {
+			e.UpdateInBackward, e.GradientCheckpointing = true, true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c contents
+			r := newRun(t, autograd.Heap{}, patchWitness(t, &c), change)
+			for range 3 {
+				if _, _, err := r.engine.Evaluate(t.Context(), data.Batches(rows(t, 17)[:3], 3)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.engine.Step(t.Context(), r.next(), 1e-2); err != nil {
+					t.Fatal(err)
+				}
 			}
-			batches = append(batches, b)
-		}
-		if _, _, err := r.engine.Evaluate(t.Context(), data.Batches(rows(t, 17)[:3], 3)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.engine.Step(t.Context(), batches, 1e-2); err != nil {
-			t.Fatal(err)
-		}
+			c.check(t, 3)
+		})
 	}
-	c.check(t, 3)
 }
 
 // TestAFrozenWeightKeepsItsNumber until adapters are merged into it.

@@ -38,13 +38,10 @@ func TestAccumulatedBatchesEqualOneLargeBatch(t *testing.T) {
 	for i := range all[1].Labels[:12] {
 		all[1].Labels[i] = data.Ignore
 	}
-	type outcome struct {
-		loss, norm float64
-		params     [][]float32
-	}
+	type outcome struct{ loss, norm, after float64 }
 	var want outcome
 	for _, split := range []int{1, 2, 4} {
-		m, e := engine(t, 4/split, split)
+		_, e := engine(t, 4/split, split)
 		var batches []data.Batch
 		for b := range data.Batches(all, 4/split) {
 			batches = append(batches, b)
@@ -53,16 +50,18 @@ func TestAccumulatedBatchesEqualOneLargeBatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := outcome{loss: r.Loss, norm: r.GradNorm}
-		for _, p := range m.Params() {
-			got.params = append(got.params, p.Tensor.Float32s())
+		next, err := e.Step(t.Context(), batches, 1e-3) // with the parameters that the first has made
+		if err != nil {
+			t.Fatal(err)
 		}
+		got := outcome{r.Loss, r.GradNorm, next.Loss}
 		if split == 1 {
 			want = got
 			continue
 		}
-		if !(math.Abs(got.loss-want.loss) <= 1e-6) || !(math.Abs(got.norm/want.norm-1) <= 1e-6) {
-			t.Errorf("%d batches: loss %g and norm %g, one batch: %g and %g", split, got.loss, got.norm, want.loss, want.norm)
+		if !(math.Abs(got.loss-want.loss) <= 1e-6) || !(math.Abs(got.norm/want.norm-1) <= 1e-6) ||
+			!(math.Abs(got.after-want.after) <= 1e-6) || !(got.after < got.loss) {
+			t.Errorf("%d batches: loss, norm and loss of the next step %v, one batch: %v", split, got, want)
 		}
 	}
 }
@@ -123,6 +122,19 @@ func TestAnEngineOfNothingSaysWhatIsMissing(t *testing.T) {
 				t.Errorf("%s: error %v", name, err)
 			}
 		}
+	}
+}
+
+// TestAnEngineThatFailsGivesTheModelBack, though it had a graph already.
+func TestAnEngineThatFailsGivesTheModelBack(t *testing.T) {
+	m, e := engine(t, 2, 1)
+	e.Close()
+	_, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: 2, Seq: 17, Optim: optim.Config{Kind: "adam_mini"}})
+	if err == nil || !strings.Contains(err.Error(), "adam_mini") {
+		t.Fatalf("error %v", err)
+	}
+	if err := m.Sites()[0].Hook.Swap(nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,3 +7,6 @@ func PartsOf(elems int) { partElems = elems }
 
 // ForksOf returns where two answers may have their prompt once.
 func ForksOf(c Config) corpus.Forks { return c.forks() }
+
+// InPart is the error of a step that is made in part.
+var InPart = inPart

@@ -18,8 +18,9 @@ import (
 type adder struct {
 	core.Kernel
 	silent bool
-	fails  int // the call that fails, counted from 1; 0 for none
-	adding int // calls so far
+	fails  int  // the call that fails, counted from 1; 0 for none
+	always bool // as do all later ones
+	adding int  // calls so far
 }
 
 func (k *adder) Info() core.Info {
@@ -34,7 +35,7 @@ func (k *adder) Backward(ctx context.Context, c *core.Call) error {
 	if !c.Adds() {
 		return k.Kernel.Backward(ctx, c)
 	}
-	if k.adding++; k.adding == k.fails {
+	if k.adding++; k.adding == k.fails || k.always && k.adding > k.fails {
 		c.Output("dweight").Float32s()[0] += 3
 		return fmt.Errorf("%w: %w", core.ErrSpoiled, core.ErrPluginExited)
 	}
@@ -68,4 +69,9 @@ func TestSumsHaveTheSameBitsWhoeverAdds(t *testing.T) {
 		sameBits(t, run(&adder{fails: fails}, nil), want)
 	}
 	sameBits(t, run(&adder{}, crosscheck.New(1)), want)
+	// A step that is made again has nobody add in place, and the next one has again.
+	never := &adder{fails: 1, always: true}
+	if sameBits(t, run(never, nil), want); never.adding != 4 {
+		t.Errorf("a kernel that dies whenever it adds was told to add %d times in 4 steps", never.adding)
+	}
 }

@@ -163,15 +163,15 @@ func TestAnAnswerThatIsCertainHasALossAndASlope(t *testing.T) {
 		answers := []Answer{{Role: data.Chosen, Tokens: 2, LogProb: logProbs[0]},
 			{Role: data.Rejected, Tokens: 2, LogProb: logProbs[1]}}
 		loss := c.Add(answers, Total{1, 2}, &Sums{})
-		for what, v := range map[string]float64{"loss": loss, "slope": answers[0].Slope, "other slope": answers[1].Slope} {
+		for i, v := range []float64{loss, answers[0].Slope, answers[1].Slope} {
 			if !(math.Abs(v) <= math.MaxFloat64) {
-				t.Errorf("log-probabilities %v: the %s is %g", logProbs, what, v)
+				t.Errorf("log-probabilities %v: of loss and slopes, number %d is %g", logProbs, i, v)
 			}
 		}
 	}
 }
 
-// TestTheLogarithmOfTheOtherProbabilityHasAllDigits, where an answer is nearly certain and where it is nearly impossible.
+// TestTheLogarithmOfTheOtherProbabilityHasAllDigits, where an answer is nearly certain and where nearly impossible.
 func TestTheLogarithmOfTheOtherProbabilityHasAllDigits(t *testing.T) {
 	for x, want := range map[float64]float64{-1e-12: math.Log(1e-12) - 5e-13, -50: -math.Exp(-50)} {
 		if got := log1mExp(x); !(math.Abs(got/want-1) <= 1e-15) {
