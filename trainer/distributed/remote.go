@@ -65,7 +65,7 @@ func (m *remote) send(c *course, i int) {
 	}
 	r.world.thread.jobs <- &job{x.advance, func(err error) {
 		if err != nil {
-			go r.world.fail(fmt.Errorf("distributed: %s: a sum over the ranks: %w", r.world.Name(r.world.rank), err))
+			go r.world.fail(fmt.Errorf("distributed: a sum over the ranks: %w", err))
 			return
 		}
 		c.done(i, r.arena.mark)

@@ -1,6 +1,7 @@
 package distributed
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -176,22 +177,26 @@ func (w *World) wait(what string, advance func() (bool, error)) error {
 // killPatience is how long MPI may take to end the ranks before this process ends by itself.
 const killPatience = 3 * time.Second
 
-// watch ends the process unless it is told to stop in time. The MPI may hang in any of its calls.
+// beats is in how many pieces a limit is waited for.
+const beats = 100
+
+// watch ends the process unless it is told to stop in time. The MPI may hang in any of its calls. When a job is
+// suspended, as batch systems do it to make room for another, clocks go on, but no more than a piece of the limit
+// is over when it wakes up.
 func (w *World) watch(what string) (stop func()) {
-	limit := w.options.Timeout
-	if limit == 0 {
-		limit = DefaultTimeout
-	}
-	timer := time.AfterFunc(limit, func() {
-		name := fmt.Sprintf("rank %d", w.rank)
-		if w.hosts != nil {
-			name = w.Name(w.rank)
+	limit, stopped := cmp.Or(w.options.Timeout, DefaultTimeout), make(chan struct{})
+	go func() { // until stopped
+		for range beats {
+			select {
+			case <-time.After(limit / beats):
+			case <-stopped:
+				return
+			}
 		}
-		err := fmt.Errorf("distributed: %s: %s has not finished for %v: another rank has ended, hangs or is not as far, "+
-			"or the network has stopped", name, what, limit)
-		w.fail(err)
-	})
-	return func() { timer.Stop() }
+		w.fail(fmt.Errorf("distributed: %s has not finished for %v: another rank has ended, hangs or is not as far, or the "+
+			"network has stopped", what, limit))
+	}()
+	return func() { close(stopped) }
 }
 
 // fail ends the job for a reason that no caller can be told of.
