@@ -129,6 +129,10 @@ func row(f *pflag.Flag) string {
 	if fallback != "" {
 		fallback = "`" + fallback + "`"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), fallback,
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.TrimSpace(name+" "+kind), fallback,
 		strings.ReplaceAll(usage, "|", `\|`))
 }
