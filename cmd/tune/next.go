@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -50,6 +51,13 @@ func givenOf(flags *pflag.FlagSet, wanted func(name string) bool) string {
 		}
 	})
 	return b.String()
+}
+
+// isNewestOf reports whether a checkpoint is the newest in the output folder of a run. One that is older, or another
+// run's, is not what --resume would go on from there.
+func isNewestOf(out, dir string) bool {
+	steps, err := checkpoint.Steps(out)
+	return err == nil && len(steps) > 0 && isSameFile(checkpoint.StepDir(out, steps[len(steps)-1]), dir)
 }
 
 // resumeCommand is what goes on from the newest checkpoint of a run.

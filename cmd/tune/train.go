@@ -365,7 +365,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", plainfile.ExplainFiles(err)) }
 	job.Hooks.OnCheckpoint = func(c trainer.Checkpoint) { a.checkpoint = c.Path }
-	if job.Resume != nil {
+	if job.Resume != nil && isNewestOf(job.Config.Out, job.Resume.Dir) {
 		a.checkpoint = job.Resume.Dir
 	}
 	forget := func() bool { return true }
