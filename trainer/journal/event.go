@@ -170,7 +170,7 @@ type Kernels struct {
 type Call struct {
 	Op      string  `json:"op"`
 	Kernel  string  `json:"kernel,omitempty"` // "" for the plain implementation
-	Pass    string  `json:"pass"`             // forward, backward or update
+	Pass    string  `json:"pass"`             // forward, recompute, backward or update
 	Calls   int     `json:"calls"`
 	Seconds float64 `json:"seconds"`
 }

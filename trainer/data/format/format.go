@@ -1,7 +1,7 @@
-// Package format makes texts and conversations of the rows of data files. It knows the
-// layouts that instruction data comes in (Alpaca, ShareGPT, OpenAI messages, pairs of
-// columns, text), tells them apart by their columns, and names what it refuses, such as
-// preference pairs.
+// Package format makes texts, conversations and preferences of the rows of data files. It
+// knows the layouts that these come in (Alpaca, ShareGPT, OpenAI messages, pairs of columns,
+// text; chosen and rejected answers, or marked ones), tells them apart by their columns, and
+// names what it refuses.
 package format
 
 import (

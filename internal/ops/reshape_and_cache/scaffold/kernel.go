@@ -1,8 +1,9 @@
 // Package kernel is a kernel plugin of tune for the op reshape_and_cache: it stores the keys and values of new tokens
-// in the slots of a cache, slot s being place s%block_size of block s/block_size.
+// in the slots of a cache, slot s being place s%block_size of block s/block_size. T tokens, KV heads, d head_dim,
+// P blocks:
 //
-//	k, v [T,KV,C], slots int32 [T], negative for none
-//	k_cache, v_cache [P,block_size,KV,C], of which all but those slots stays as it is
+//	k, v [T,KV,d], slots int32 [T], negative for none
+//	k_cache, v_cache [P,block_size,KV,d], of which all but those slots stays as it is
 package kernel
 
 import "github.com/seed98097648/tune/core"
