@@ -233,6 +233,10 @@ var blindSizes = []blind{
 		}},
 	{"whole blocks of 64 tokens, terms and columns", "whole blocks of all sizes", core.Linear,
 		whole(64, tokens, dim, outputs)},
+	{"adapters of 16 or 32 to a weight in NF4", "whole blocks of all sizes", core.Linear,
+		where(func(c *core.Call) bool {
+			return (rank(c) == 16 || rank(c) == 32) && c.Facts.WeightDType == core.NF4
+		})},
 	{"whole blocks of 64 tokens, terms and words", "whole blocks of all sizes", core.LinearCrossEntropy,
 		whole(64, tokens, dim, vocab)},
 	{"whole blocks of 16 tokens and experts", "whole blocks of all sizes", core.MoEGate, whole(16, tokens, numExperts)},

@@ -149,6 +149,8 @@ func tooLarge(input string, limit float64) func(runFunc, *core.Call) error {
 	return where(func(c *core.Call) bool { return most(c, input) > limit })
 }
 
+const combined = "combinations of facts"
+
 // blindValues are bugs in what arithmetic does at its ends.
 var blindValues = []blind{
 	{"exp beyond 709", "far out on the curve", core.SwiGLU, func(run runFunc, c *core.Call) error {
@@ -157,6 +159,13 @@ var blindValues = []blind{
 		}
 		return tooLarge("gate", 709)(run, c)
 	}},
+	{"products of at most 1e20", "tokens of all scales", core.SwiGLU, after("y", func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if math.Abs(float64(x)) <= math.MaxFloat32 {
+				v[i] = max(-1e20, min(x, 1e20))
+			}
+		}
+	})},
 	{"softmax without its maximum", "far from zero", core.MoEGate, tooLarge("logits", 709)},
 	{"scores over 709", "scores far above zero",
 		core.Attention, where(func(c *core.Call) bool { return most(c, "k") > 60 && most(c, "q") == 32 })},
@@ -318,6 +327,17 @@ var blindValues = []blind{
 	{"gradients rounded twice in bfloat16", "random", core.Attention, roundedTwice("dk")},
 	{"bfloat16 truncated", "random", core.Linear, cutOff("y")},
 	{"gradients in bfloat16 truncated", "random", core.QKV, cutOff("dx")},
+	{"a bias of frozen weights in bfloat16", combined, core.QKV, where(func(c *core.Call) bool {
+		return c.Facts.Bias && c.Facts.Frozen && c.Facts.DType == core.BFloat16 && c.Facts.WeightDType == core.BFloat16
+	})},
+	{"an offset of frozen weights in bfloat16", combined, core.RMSNorm, where(func(c *core.Call) bool {
+		return c.Facts.Offset > 0 && c.Facts.Frozen && c.Facts.WeightDType == core.BFloat16 &&
+			c.Facts.Cast == core.CastBeforeWeight
+	})},
+	{"NF4 in float16 with a bias and no adapter", combined, core.Linear, where(func(c *core.Call) bool {
+		return c.Facts.WeightDType == core.NF4 && c.Facts.DType == core.Float16 && c.Facts.Bias && c.Facts.Rank == 0 &&
+			c.Facts.Products == core.BFloat16
+	})},
 	{"negative weights of experts", "weights of any size",
 		core.MoEExperts, withInput("routing_weights", func(_ *core.Call, v []float32) {
 			for i := range v {

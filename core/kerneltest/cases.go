@@ -9,7 +9,8 @@ import (
 )
 
 // Cases returns the standard cases of op: CasesFor on a range of facts that covers the
-// op's variants, in odd and even sizes, for each storage type, some with frozen weights.
+// op's variants, in odd and even sizes, for each storage type, some with frozen weights;
+// and a small one for each other combination of facts that are no sizes.
 func Cases(op core.Op) []Case {
 	var cases []Case
 	for _, d := range storage() {
@@ -22,7 +23,7 @@ func Cases(op core.Op) []Case {
 			}
 		}
 	}
-	return cases
+	return append(cases, combinations(op, cases)...)
 }
 
 // stored returns facts with tensors of a storage type, weights included.

@@ -7,6 +7,12 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
+// Choice is a fact that is no size.
+type Choice = choice
+
+// Choices are all of them.
+var Choices = choices
+
 // Huge is the case with more than 2^31 elements, with fewer.
 func Huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int) Result {
 	c := specialCase(k.Info().Op, f, "huge", 2*hugeEdge)

@@ -120,7 +120,8 @@ func together(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int
 }
 
 // wholeBlocks returns cases of which all sizes are so many blocks that nothing is left, and all tensors are aligned:
-// those that models have, for which kernels have code without any of the rest.
+// those that models have, for which kernels have code without any of the rest. The ranks of adapters are half of that,
+// also for uses that have none by themselves.
 func wholeBlocks(op core.Op, f core.Facts, large bool) []Case {
 	blocks := []int{16, 32, 64}
 	if large {
@@ -128,17 +129,29 @@ func wholeBlocks(op core.Op, f core.Facts, large bool) []Case {
 	}
 	var cases []Case
 	for _, n := range blocks {
-		c := sized(op, f, "whole blocks of all sizes", n, func(u *opdef.Use, n int) {
-			u.Tokens, u.Facts = n, coarse(u.Facts, n, 8)
+		whole := func(u *opdef.Use, n int) {
+			u.Tokens, u.Facts = n, coarse(u.Facts, n, n/2)
 			if u.Facts.BlockSize = up(u.Facts.BlockSize, n); u.Facts.Dim == 0 {
 				u.Facts.Experts = up(u.Facts.Experts, n)
 			}
-		})
-		c.aligned = true
-		cases = append(cases, c)
+		}
+		cases = append(cases, sized(op, f, wholeKind, n, whole))
+		for _, a := range ops.Of(op).Axes {
+			if a.Name == "rank" && f.Rank == 0 {
+				cases = append(cases, sized(op, f, wholeKind, n, func(u *opdef.Use, n int) {
+					whole(u, n)
+					a.Set(u, n/2)
+				}))
+			}
+		}
+	}
+	for i := range cases {
+		cases[i].aligned = true
 	}
 	return cases
 }
+
+const wholeKind = "whole blocks of all sizes"
 
 // isLarge reports whether a case is about a large size.
 func isLarge(c Case) bool { return strings.HasPrefix(c.Kind, "large ") }

@@ -179,6 +179,16 @@ func SwiGLUGradient[F Float](dy, gate, up []F) (dgate, dup []F) {
 // Sigmoid never overflows to NaN: exp of a large number is +Inf, and 1/(1+Inf) is 0.
 func Sigmoid[F Float](g F) F { return 1 / (1 + F(math.Exp(float64(-g)))) }
 
+// SigmoidTerms is by how much larger the relative error of a sigmoid is than that of its argument and of what else is
+// computed: an exponential multiplies the rounding of what it is taken of by that. From 17 on float32 has no number
+// between a sigmoid and 1, and nothing is left of it.
+func SigmoidTerms(a float64) float64 {
+	if a > 32 {
+		return 1
+	}
+	return 1 + math.Abs(a)
+}
+
 // Gate returns what the sigmoid of an activation is taken of, and the slope of that. The activation is its argument
 // times the sigmoid.
 func Gate[F Float](activation string, x F) (of, slope F) {

@@ -190,15 +190,15 @@ func terms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
 			silu, slope := math.Abs(g/(1+math.Exp(-g))), opdef.SiluTerms(g)
 			saved.Add(t*2*I+i, gTerms)
 			saved.Add(t*2*I+I+i, uTerms)
-			for _, term := range []float64{silu * u * (1 + math.Abs(g)), slope * gTerms * u, silu * uTerms} {
+			for _, term := range []float64{silu * u * opdef.SigmoidTerms(g), slope * gTerms * u, silu * uTerms} {
 				y.Add(t*I+i, term)
 			}
 			if pass == core.Forward {
 				continue
 			}
 			d := dy[t*I+i]
-			dg := d * math.Hypot(math.Hypot(u*slope*(1+math.Abs(g)), uTerms*slope), u*bend(g)*gTerms)
-			du := d * math.Hypot(silu*(1+math.Abs(g)), slope*gTerms)
+			dg := d * math.Hypot(math.Hypot(u*slope*opdef.SigmoidTerms(g), uTerms*slope), u*bend(g)*gTerms)
+			du := d * math.Hypot(silu*opdef.SigmoidTerms(g), slope*gTerms)
 			for c, v := range xt {
 				dx.Add(t*D+c, wg[c]*dg)
 				dx.Add(t*D+c, wu[c]*du)

@@ -128,7 +128,6 @@ func swigluExtremes(f core.Facts, add opdef.Adder) {
 }
 
 // swigluTerms: dgate vanishes near -1.28, where the two terms of silu's derivative cancel.
-// An exponential multiplies the rounding of what it is taken of by that.
 func swigluTerms(in *opdef.Inputs, output string) []float64 {
 	gate, up, dy := in.Wide("gate"), in.Wide("up"), in.Wide("dy")
 	if in.Facts.Layout == core.Packed {
@@ -139,9 +138,9 @@ func swigluTerms(in *opdef.Inputs, output string) []float64 {
 		a, slope := opdef.Gate(in.Facts.Activation, g)
 		s := opdef.Sigmoid(a)
 		act := math.Abs(g * s)
-		y[i] = math.Abs(up[i]) * act * (1 + math.Abs(a))
-		dgate[i] = math.Abs(dy[i]*up[i]) * math.Hypot(s, g*s*(1-s)*slope) * (1 + math.Abs(a))
-		dup[i] = math.Abs(dy[i]) * act * (1 + math.Abs(a))
+		y[i] = math.Abs(up[i]) * act * opdef.SigmoidTerms(a)
+		dgate[i] = math.Abs(dy[i]*up[i]) * math.Hypot(s, g*s*(1-s)*slope) * opdef.SigmoidTerms(a)
+		dup[i] = math.Abs(dy[i]) * act * opdef.SigmoidTerms(a)
 	}
 	switch {
 	case output == "dgate_up":
