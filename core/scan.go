@@ -89,8 +89,12 @@ func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInO
 	if len(names) > 0 {
 		plugins, errs := open(ctx, names)
 		for i, name := range names {
-			if errs[i] != nil {
-				r.found = append(r.found, Found{Path: BuiltIn + name, Err: errs[i]})
+			err := errs[i]
+			if err == nil && plugins[i] == nil {
+				err = errNothing
+			}
+			if err != nil {
+				r.found = append(r.found, Found{Path: BuiltIn + name, Err: err})
 			} else {
 				r.admit(BuiltIn+name, plugins[i])
 			}
@@ -104,6 +108,9 @@ func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open BuiltInO
 
 // errSkip marks what is not meant to be a plugin, such as a folder.
 var errSkip = errors.New("not a plugin")
+
+// errNothing is of an opener that does not keep its word.
+var errNothing = fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)
 
 const (
 	// scanSlots is how many executables start at the same time: starting takes a processor.
@@ -144,7 +151,9 @@ func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
 			}
 			slots <- struct{}{}
 			wg.Go(func() {
-				o.plugin, o.err = open(ctx, o.path)
+				if o.plugin, o.err = open(ctx, o.path); o.plugin == nil && o.err == nil {
+					o.err = errNothing
+				}
 				<-slots
 				close(o.done)
 			})
@@ -194,11 +203,6 @@ func IsExecutable(path string, mode fs.FileMode) bool {
 
 // admit adds an opened plugin, or lists it with its reason and closes it.
 func (r *Registry) admit(path string, p Plugin) {
-	if p == nil {
-		err := fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)
-		r.found = append(r.found, Found{Path: path, Err: err})
-		return
-	}
 	m := p.Manifest()
 	err := validateManifest(m)
 	if f, twice := r.Find(m.Name); twice && err == nil {

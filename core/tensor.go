@@ -49,7 +49,7 @@ func (d DType) Size() int {
 // Bytes returns the bytes of so many elements, side by side.
 func (d DType) Bytes(elems int) int {
 	if d == NF4 {
-		return (elems + 1) / 2
+		return elems/2 + elems%2 // not (elems+1)/2, which overflows
 	}
 	return elems * d.Size()
 }

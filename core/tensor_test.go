@@ -124,6 +124,7 @@ func TestATensorIsMadeInAMemory(t *testing.T) {
 		"no room":       func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, 17) },
 		"negative axis": func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, -1) },
 		"too large":     func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, 1<<40, 1<<40) },
+		"tensor nf4":    func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.NF4, math.MaxInt) },
 		"no dtype":      func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.InvalidDType, 1) },
 		"needs a memory: pass one of transport.NewMemory": func() (core.Tensor,
 			error) {
