@@ -307,7 +307,7 @@ func (p *Probe) Close() {
 	}
 	p.inputs.caches = nil
 	for _, in := range p.inputs.params {
-		p.inputs.mem.Free(in.Tensor.Data)
+		in.free(p.inputs.mem)
 	}
 	p.plain, p.fused, p.inputs.params = nil, nil, nil
 }

@@ -175,12 +175,11 @@ func TestProbeOfABlockInInt8(t *testing.T) {
 			if b.Err() != nil {
 				t.Fatal(b.Err())
 			}
-			k := counting(core.SharedExpertFFN)
-			p, err := NewProbe(autograd.Heap{}, *siteOf(b.sites, m.block), k, 1, 8, 8, true)
+			k, mem := counting(core.SharedExpertFFN), &scarce{left: 1 << 10}
+			p, err := NewProbe(mem, *siteOf(b.sites, m.block), k, 1, 8, 8, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer p.Close()
 			for _, fused := range []bool{false, true} {
 				if _, _, err := p.Run(t.Context(), fused); err != nil {
 					t.Fatal(err)
@@ -188,6 +187,9 @@ func TestProbeOfABlockInInt8(t *testing.T) {
 			}
 			if k.rows != 8 || k.forwards != 1 {
 				t.Errorf("%d calls of %d rows", k.forwards, k.rows)
+			}
+			if p.Close(); mem.taken != 0 {
+				t.Errorf("%d blocks of memory are left when it is closed, such as the scales of weights", mem.taken)
 			}
 		})
 	}
