@@ -105,21 +105,10 @@ func firstWeight(op core.Op, f core.Facts) string {
 // place, or looks for it where it was, or takes no number for one, or what it made of several by the
 // number of one, as of a weight that an adapter is added to, or in a form that it has for one token only, or for many.
 func (t *trial) contents(ctx context.Context) error {
-	c := t.of
-	other, middle, same, weight := c, c, c, firstWeight(c.Op, c.Facts)
-	other.Seed, middle.Edit, same.Seed = c.Seed+1, negateMiddle, c.Seed+2
-	var data [5]prepared
-	same.Edit = func(in map[string][]core.Tensor) {
-		for i, x := range in[weight] {
-			copy(x.Data, data[0].in.byName[weight][i].Data)
-		}
-	}
-	token := same
-	token.Tokens = 1
-	for i, c := range []Case{c, other, middle, same, token} {
-		if data[i] = t.prepare(ctx, c); data[i].err != nil {
-			return data[i].err
-		}
+	weight := firstWeight(t.of.Op, t.of.Facts)
+	data, err := t.contentVersions(ctx, weight)
+	if err != nil {
+		return err
 	}
 	one, two, mid, around, single := data[0], data[1], data[2], data[3], data[4]
 	room, err := one.place(t.kernel, t.memory)
@@ -130,16 +119,7 @@ func (t *trial) contents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	elsewhere := func(step func(at place) error) error {
-		m := newMemory(t.kernel)
-		defer m.free()
-		at, err := one.place(t.kernel, m)
-		if err != nil {
-			return err
-		}
-		return step(at)
-	}
-	first, poison := outputs(nil), 0
+	poison := 0
 	run := func(when string, at place, p prepared, n numbers, before outputs) outputs {
 		if t.Status == Failed {
 			return nil
@@ -153,7 +133,7 @@ func (t *trial) contents(ctx context.Context) error {
 		return now
 	}
 	n := numbers{}
-	first = run("in the first call", room, one, n, nil)
+	first := run("in the first call", room, one, n, nil)
 	run("in a call whose inputs have the numbers of the first", room, one, n, first)
 	run("after other data at the same place, without numbers", room, two, nil, nil)
 	run("with the data and the numbers of the first call again", room, one, n, first)
@@ -167,18 +147,48 @@ func (t *trial) contents(ctx context.Context) error {
 	}
 	run("with other data at the same place, and other numbers", room, two, numbers{}, nil)
 	run("with a number changed in the middle of each input, and other numbers", room, mid, numbers{}, nil)
-	err = elsewhere(func(at place) error {
+	err = t.elsewhere(one, func(at place) {
 		run("with the data and the numbers of the first call elsewhere", at, one, n, first)
-		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return elsewhere(func(at place) error {
+	return t.elsewhere(one, func(at place) {
 		run("in memory that was freed and is used again, with other numbers", at, two, numbers{}, nil)
 		run("without numbers, in the end", at, one, nil, first)
-		return nil
 	})
+}
+
+// contentVersions are data of the case, other data, the first with a number changed in the middle of each input, and
+// other data around the weight of the first, for as many tokens and for one.
+func (t *trial) contentVersions(ctx context.Context, weight string) (data [5]prepared, err error) {
+	c := t.of
+	other, middle, same := c, c, c
+	other.Seed, middle.Edit, same.Seed = c.Seed+1, negateMiddle, c.Seed+2
+	same.Edit = func(in map[string][]core.Tensor) {
+		for i, x := range in[weight] {
+			copy(x.Data, data[0].in.byName[weight][i].Data)
+		}
+	}
+	token := same
+	token.Tokens = 1
+	for i, c := range []Case{c, other, middle, same, token} {
+		if data[i] = t.prepare(ctx, c); data[i].err != nil {
+			return data, data[i].err
+		}
+	}
+	return data, nil
+}
+
+// elsewhere has a place for the case in memory that is freed afterwards.
+func (t *trial) elsewhere(p prepared, step func(at place)) error {
+	m := newMemory(t.kernel)
+	defer m.free()
+	at, err := p.place(t.kernel, m)
+	if err == nil {
+		step(at)
+	}
+	return err
 }
 
 // manyContents finds a kernel that mistakes one of many inputs for another, as one whose table of them is full: calls

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -88,12 +89,16 @@ func (d *stacks) forward(ctx context.Context) error {
 		if err := d.compare(core.Forward, l+1, calls); err != nil {
 			break // the layers so far can go backward
 		}
-		for out, into := range d.Next {
-			d.scales = append(d.scales, powerOfTwo(d.all[2].value(l, out, into, d.Residual)))
-			break // the outputs of one layer get one scale
-		}
+		out, into := d.link()
+		d.scales = append(d.scales, powerOfTwo(d.all[2].value(l, out, into, d.Residual)))
 	}
 	return nil
+}
+
+// link is one of Next, the same each time: all outputs of a layer get the scale of one.
+func (d *stacks) link() (out, into string) {
+	out = slices.Min(slices.Collect(maps.Keys(d.Next)))
+	return out, d.Next[out]
 }
 
 // layer adds a layer to a stack, with the weights of data and, except for the first, what
@@ -154,10 +159,8 @@ func (s *stack) value(l int, out, into string, residual bool) []float64 {
 func (d *stacks) backward(ctx context.Context, l, height int) error {
 	scale := 1.0
 	if height > 1 {
-		for _, into := range d.Next {
-			scale = powerOfTwo(d.all[2].grads[into])
-			break
-		}
+		_, into := d.link()
+		scale = powerOfTwo(d.all[2].grads[into])
 	}
 	var calls [3]*core.Call
 	for i, s := range d.all {
