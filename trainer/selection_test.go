@@ -94,9 +94,41 @@ func TestWhatIsSelectedIsTrained(t *testing.T) {
 			}
 			out := filepath.Join(t.TempDir(), "parts")
 			dies(t, selected(t, long(t, out), base, c.selection, c.lora), 5)
+			masters, err := filepath.Glob(filepath.Join(out, "checkpoint-*", "master.safetensors"))
+			if err != nil || (len(masters) > 0) != (c.lora.Rank == 0) { // an adapter's file is float32
+				t.Errorf("what half precision loses is in %q, %v", masters, err)
+			}
 			run1(t, resumed(t, selected(t, long(t, out), base, c.selection, c.lora)))
 			sameResult(t, out, j.Config.Out)
 		})
+	}
+}
+
+// TestTheDiskIsToHoldWhatIsSaved: all of the model, also what of it is not trained, or the adapter alone.
+func TestTheDiskIsToHoldWhatIsSaved(t *testing.T) {
+	for name, c := range selections {
+		for _, init := range []string{"", lora.PiSSA} {
+			if c.lora.Init = init; init != "" && c.lora.Rank == 0 {
+				continue
+			}
+			m := selected(t, long(t, t.TempDir()), t.TempDir(), c.selection, c.lora).Model
+			saved, err := m.Saved()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := int64(0)
+			for _, w := range saved.Weights {
+				want += int64(w.Bytes())
+			}
+			model, whole := trainer.DiskOf(m)
+			for _, p := range m.Trainable() { // its moments
+				whole -= 8 * int64(p.Tensor.Elems())
+			}
+			if model != want || whole < want || m.Adapter != nil && whole != want {
+				t.Errorf("%s %s: %d bytes of the model and %d of a checkpoint without moments, want %d", name, init, model, whole,
+					want)
+			}
+		}
 	}
 }
 

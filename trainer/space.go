@@ -13,20 +13,28 @@ import (
 
 // diskNeed is what a run will write: the model, and a checkpoint, in bytes. Small files
 // do not count.
-type diskNeed struct{ model, checkpoint int }
+type diskNeed struct{ model, checkpoint int64 }
 
 func needOf(m *models.Model, o optim.Config) diskNeed {
-	n := diskNeed{checkpoint: int(o.Bytes(forecast.Params(m)))}
-	for _, p := range m.Trainable() {
+	n := diskNeed{checkpoint: o.Bytes(forecast.Params(m))}
+	if m.Adapter != nil {
+		n.model = m.Adapter.Bytes()
+		n.checkpoint += n.model
+		return n
+	}
+	for _, p := range m.Params() {
 		for _, e := range p.Entries {
-			elems, stored := e.Shape.Elems(), m.Stored(e.Name)
-			n.model += elems * stored.Size()
-			n.checkpoint += elems * stored.Size()
-			if p.Tensor.DType == core.Float32 && stored != core.Float32 {
-				n.checkpoint += elems * core.Float32.Size()
+			elems, stored := e.Shape.Elems(), p.Tensor.DType
+			if stored == core.Float32 {
+				stored = m.Stored(e.Name)
+			}
+			n.model += int64(stored.Bytes(elems))
+			if !p.Frozen && stored != p.Tensor.DType { // see writeMaster
+				n.checkpoint += int64(core.Float32.Bytes(elems))
 			}
 		}
 	}
+	n.checkpoint += n.model
 	return n
 }
 
@@ -40,15 +48,15 @@ func (n diskNeed) check(c Config, steps int, free uint64) (warning, err error) {
 		if all := steps/every + 2; c.Checkpoints.Keep == 0 || all < count {
 			count = all
 		}
-		least, most = n.model+n.checkpoint, n.model+count*n.checkpoint
+		least, most = n.model+n.checkpoint, n.model+int64(count)*n.checkpoint
 	}
 	switch {
 	case uint64(least) > free:
 		return nil, fmt.Errorf("trainer: the disk of %s has %s free, but the model takes %s%s: make room, or choose another trainer.Config.Out",
-			c.Out, amount.Bytes(free), amount.Bytes(uint64(n.model)), n.perCheckpoint(c))
+			c.Out, amount.Bytes(free), amount.Bytes(n.model), n.perCheckpoint(c))
 	case uint64(most) > free:
 		return fmt.Errorf("the disk of %s has %s free, but the run may need %s (the model takes %s%s): make room, or lower trainer.Checkpoints.Keep",
-			c.Out, amount.Bytes(free), amount.Bytes(uint64(most)), amount.Bytes(uint64(n.model)), n.perCheckpoint(c)), nil
+			c.Out, amount.Bytes(free), amount.Bytes(most), amount.Bytes(n.model), n.perCheckpoint(c)), nil
 	}
 	return nil, nil
 }
@@ -57,7 +65,7 @@ func (n diskNeed) perCheckpoint(c Config) string {
 	if c.Checkpoints.SaveEvery == 0 {
 		return ""
 	}
-	return ", a checkpoint " + amount.Bytes(uint64(n.checkpoint))
+	return ", a checkpoint " + amount.Bytes(n.checkpoint)
 }
 
 // checkDisk fails early where the end of the run would fail.

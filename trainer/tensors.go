@@ -20,8 +20,12 @@ const (
 	masterFile    = "master.safetensors"    // float32 values of the tensors that the model's file has in half precision
 )
 
-// writeMaster writes what half precision would lose. Training goes on from these values.
+// writeMaster writes what half precision would lose. Training goes on from these values. Adapters lose nothing: their
+// files, with the modules that are trained beside them, are float32.
 func writeMaster(f *checkpoint.Folder, m *models.Model) error {
+	if m.Adapter != nil {
+		return nil
+	}
 	var tensors []checkpoint.Named
 	for _, p := range m.Trainable() {
 		for _, e := range p.Entries {

@@ -115,6 +115,20 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 	return out, nil
 }
 
+// Bytes returns what the tensors of Named take.
+func (a *Adapter) Bytes() (n int64) {
+	for _, p := range a.params() {
+		n += p.Bytes()
+	}
+	if a.config.Init == PiSSA {
+		n *= 2 // see convertedTensors
+	}
+	for _, t := range a.wholeTensors() {
+		n += int64(t.Bytes())
+	}
+	return n
+}
+
 // matrices are the tensors of the adapters that are saved.
 func (a *Adapter) matrices() (out []checkpoint.Named, err error) {
 	if a.config.Init == PiSSA {
