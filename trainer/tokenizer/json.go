@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/internal/plainjson"
@@ -25,12 +23,12 @@ type file struct {
 }
 
 // parse builds a tokenizer without roles; its errors begin with the JSON field.
-func parse(data []byte, decoder []addedToken) (*Tokenizer, error) {
+func parse(data []byte, beside beside) (*Tokenizer, error) {
 	f, m, err := parseModel(data)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.override(decoder, m.ids()); err != nil {
+	if err := f.override(beside, m.ids()); err != nil {
 		return nil, err
 	}
 	t := &Tokenizer{model: m}
@@ -51,49 +49,6 @@ func parse(data []byte, decoder []addedToken) (*Tokenizer, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-// readDecoder reads what tokenizer_config.json of a folder says of added tokens, nothing where there is none.
-func readDecoder(dir string) (tokens []addedToken, err error) {
-	path := filepath.Join(dir, configFile)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var config struct {
-		Decoder map[int32]addedToken `json:"added_tokens_decoder"`
-	}
-	if err := plainjson.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	for _, id := range slices.Sorted(maps.Keys(config.Decoder)) {
-		tokens = append(tokens, config.Decoder[id])
-	}
-	return tokens, nil
-}
-
-// override has added tokens found as a decoder of tokenizer_config.json says, as transformers does: there a token that
-// is only in the vocabulary becomes an added one. ids are those of the vocabulary.
-func (f *file) override(decoder []addedToken, ids map[string]int32) error {
-	for _, a := range decoder {
-		i := slices.IndexFunc(f.AddedTokens, func(b addedToken) bool { return a.Content == b.Content })
-		id, known := ids[a.Content]
-		switch {
-		case i >= 0:
-			a.ID = f.AddedTokens[i].ID
-			f.AddedTokens[i] = a
-		case known:
-			a.ID = id
-			f.AddedTokens = append(f.AddedTokens, a)
-		default:
-			return fmt.Errorf("added_tokens: %q is not there, but in added_tokens_decoder of %s: save the tokenizer again "+
-				"with transformers, which adds it, or leave it out there", a.Content, configFile)
-		}
-	}
-	return nil
 }
 
 // model cuts a word into tokens.

@@ -132,6 +132,12 @@ func TestParseRefusesWhatItDoesNotSupport(t *testing.T) {
 			`added_tokens[0]: token "<x>" has the negative id -4`},
 		"moved added token": {"added_tokens", added(object{"content": "h"}),
 			`token "h" has id 400 here and 104 elsewhere`},
+		// tokenizers: tokenizer/added_vocabulary.rs, AddedVocabulary.add_tokens, which loading a file calls, too
+		"added token behind a gap": {"added_tokens", added(nil),
+			`added_tokens[0]: token "<x>" has id 400, but Hugging Face's library gives it the next one, 300`},
+		"added tokens out of order": {"added_tokens", append(added(object{"content": "<y>", "id": 300}),
+			added(object{"id": 302})...), `added_tokens[1]: token "<x>" has id 302, but Hugging Face's library gives ` +
+			`it the next one, 301`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("dir/tokenizer.json", byteFile(t, object{c.field: c.value}))
@@ -155,14 +161,14 @@ func TestParseReadsOldFilesWithoutModelType(t *testing.T) {
 }
 
 func TestParseFindsUnkAmongAddedTokens(t *testing.T) {
-	file := `{"model": {"unk_token": "<s>", "vocab": {"a": 0}, "merges": []}, "added_tokens": [{"id": 7, "content": ` +
+	file := `{"model": {"unk_token": "<s>", "vocab": {"a": 0}, "merges": []}, "added_tokens": [{"id": 1, "content": ` +
 		`"<s>"}]}`
 	tok, err := Parse("test", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tok.Encode("aba", false); len(got) != 3 || got[1] != 7 {
-		t.Errorf("ids %v, want [0 7 0]", got)
+	if got := tok.Encode("aba", false); len(got) != 3 || got[1] != 1 {
+		t.Errorf("ids %v, want [0 1 0]", got)
 	}
 }
 

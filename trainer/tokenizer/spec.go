@@ -41,7 +41,7 @@ func LoadSpec(dir string) (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	decoder, err := readDecoder(dir)
+	beside, err := readBeside(dir)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -51,7 +51,7 @@ func LoadSpec(dir string) (*Spec, error) {
 		err = f.Model.check()
 	}
 	if err == nil {
-		err = f.override(decoder, f.Model.Vocab)
+		err = f.override(beside, f.Model.Vocab)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)

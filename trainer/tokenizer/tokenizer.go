@@ -68,8 +68,8 @@ const (
 )
 
 // Load reads the tokenizer of the model in the folder dir: tokenizer.json, what tokenizer_config.json says of added
-// tokens in added_tokens_decoder, and the names of the BOS, EOS and padding tokens from tokenizer_config.json or else
-// special_tokens_map.json, where they exist.
+// tokens in added_tokens_decoder, and the special tokens, with the names of the BOS, EOS and padding tokens, from
+// tokenizer_config.json or else special_tokens_map.json, where they exist.
 func Load(dir string) (*Tokenizer, error) {
 	name := filepath.Join(dir, tokenizerFile)
 	data, err := os.ReadFile(name)
@@ -85,11 +85,11 @@ func Load(dir string) (*Tokenizer, error) {
 
 // loadFrom is Load with a tokenizer.json of these contents.
 func loadFrom(dir, name string, data []byte) (*Tokenizer, error) {
-	decoder, err := readDecoder(dir)
+	beside, err := readBeside(dir)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := parse(data, decoder)
+	t, err := parse(data, beside)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
@@ -103,7 +103,7 @@ func loadFrom(dir, name string, data []byte) (*Tokenizer, error) {
 // file's name in errors. BOS, EOS and Pad of the result are unset, for
 // tokenizer.json does not tell them.
 func Parse(name string, data []byte) (*Tokenizer, error) {
-	t, err := parse(data, nil)
+	t, err := parse(data, beside{})
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
@@ -204,14 +204,21 @@ func (t *Tokenizer) index(added []addedToken) error {
 		}
 	}
 	t.addedIDs = make(map[string]int32, len(added))
+	next := int32(len(t.model.ids())) // what Hugging Face's library gives the next token that is not in the vocabulary
 	for i, a := range added {
-		if a.Content == "" {
+		id, known := t.TokenID(a.Content)
+		switch {
+		case a.Content == "":
 			return fmt.Errorf("added_tokens[%d].content is empty; remove the entry", i)
-		}
-		if id, ok := t.TokenID(a.Content); ok && id != a.ID {
+		case known && id != a.ID:
 			return fmt.Errorf("added_tokens[%d]: token %q has id %d here and %d elsewhere in the file; make them equal", i,
 				a.Content, a.ID, id)
+		case !known && a.ID != next && a.ID >= 0:
+			return fmt.Errorf("added_tokens[%d]: token %q has id %d, but Hugging Face's library gives it the next one, "+
+				"%d, whatever the file says: add tokens for the ids between, or order them by their ids", i, a.Content,
+				a.ID, next)
 		}
+		next = max(next, a.ID+1)
 		t.addedIDs[a.Content] = a.ID
 		if err := t.enter(a.Content, a.ID); err != nil {
 			return fmt.Errorf("added_tokens[%d]: %w", i, err)

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,6 +24,9 @@ func byteModel() map[string]any {
 	merges := []string{"l l", "h e", "he ll", "hell o", "Ġ hello"}
 	for i, m := range merges {
 		vocab[strings.ReplaceAll(m, " ", "")] = 256 + i
+	}
+	for id := len(vocab); id < 300; id++ { // what no text has, so that added tokens begin at a round number
+		vocab[fmt.Sprintf("Ġ%d", id)] = id
 	}
 	return map[string]any{"type": "BPE", "vocab": vocab, "merges": merges}
 }
@@ -85,7 +89,7 @@ func TestEncodeAndDecodeAreInverse(t *testing.T) {
 
 func TestDecodeSkipsSpecialAndUnknownIDs(t *testing.T) {
 	tok := parseByteFile(t, nil)
-	ids := []int32{300, 259, -1, 299, 302, 1 << 30, 301}
+	ids := []int32{300, 259, -1, 303, 302, 1 << 30, 301}
 	if got, want := tok.Decode(ids, true), "hello<call>"; got != want {
 		t.Errorf("without special tokens %q, want %q", got, want)
 	}
@@ -127,8 +131,8 @@ func TestVocabularyLookups(t *testing.T) {
 	if id, ok := tok.TokenID("absent"); ok {
 		t.Errorf("TokenID of an absent token = %d", id)
 	}
-	if token, ok := tok.Token(299); ok {
-		t.Errorf("Token(299) = %q", token)
+	if token, ok := tok.Token(303); ok {
+		t.Errorf("Token(303) = %q", token)
 	}
 }
 
