@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -113,6 +114,34 @@ func (s *Set) Bytes(name string) ([]byte, bool, error) {
 	return nil, false, nil
 }
 
+// Same reports whether two tensors have the same type, shape and bytes. It has little of them in memory at a time.
+func (s *Set) Same(a, b string) (bool, error) {
+	f, g := s.where[a], s.where[b]
+	if f == nil || g == nil {
+		return false, nil
+	}
+	x, y := f.header.entries[a], g.header.entries[b]
+	if x.dtypeName != y.dtypeName || !x.shape.Equal(y.shape) {
+		return false, nil
+	}
+	const part = 4 << 20
+	size := x.end - x.begin
+	left, right := make([]byte, min(part, size)), make([]byte, min(part, size))
+	for at := 0; at < size; at += part {
+		n := min(part, size-at)
+		if err := readAt(f.data, left[:n], x.begin+at); err != nil {
+			return false, fmt.Errorf("checkpoint: cannot read tensor %s of %s: %w", a, f.path, err)
+		}
+		if err := readAt(g.data, right[:n], y.begin+at); err != nil {
+			return false, fmt.Errorf("checkpoint: cannot read tensor %s of %s: %w", b, g.path, err)
+		}
+		if !bytes.Equal(left[:n], right[:n]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // Metadata returns the metadata of all files together. Where two files disagree, the
 // one whose name sorts first wins.
 func (s *Set) Metadata() map[string]string {
@@ -185,9 +214,9 @@ func (s *Set) separateExperts() {
 			delete(f.header.entries, fused)
 			part := e
 			part.shape = core.Shape{e.shape[1] / len(matrices), e.shape[2]}
-			bytes := (e.end - e.begin) / len(names)
+			size := (e.end - e.begin) / len(names)
 			for i, name := range names {
-				part.begin, part.end = e.begin+i*bytes, e.begin+(i+1)*bytes
+				part.begin, part.end = e.begin+i*size, e.begin+(i+1)*size
 				s.where[name], f.header.entries[name] = f, part
 			}
 		}

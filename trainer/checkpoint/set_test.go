@@ -58,6 +58,38 @@ func TestElemsCountsTheElementsOfAllShards(t *testing.T) {
 	}
 }
 
+// Whatever is compared at a time, one that differs in its last byte, or in type or shape alone, is not the same.
+func TestTensorsThatAreTheSame(t *testing.T) {
+	const n = 1<<20 + 1 // more than is compared at a time
+	long := func(last float32) core.Tensor {
+		x := core.NewTensor(core.Float32, n)
+		x.Float32s()[n-1] = last
+		return x
+	}
+	dir := t.TempDir()
+	for file, list := range map[string][]Named{
+		"1.safetensors": {{Name: "a", Tensor: long(1)}, {Name: "i", Tensor: core.NewTensor(core.Int32, 2, 2)}},
+		"2.safetensors": {{Name: "b", Tensor: long(1)}, {Name: "c", Tensor: long(2)},
+			{Name: "d", Tensor: core.NewTensor(core.Float32, 2, 2)}, {Name: "e", Tensor: core.NewTensor(core.Float32, 4)}},
+	} {
+		if err := Write(filepath.Join(dir, file), list, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeImage(t, filepath.Join(dir, IndexFile), []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`))
+	s, err := OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for pair, want := range map[[2]string]bool{{"a", "b"}: true, {"a", "c"}: false, {"i", "d"}: false,
+		{"d", "e"}: false, {"a", "none"}: false} {
+		if same, err := s.Same(pair[0], pair[1]); same != want || err != nil {
+			t.Errorf("%s and %s are the same: %v, %v, want %v", pair[0], pair[1], same, err, want)
+		}
+	}
+}
+
 func TestOpenDirJoinsShards(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, filepath.Join(dir, "1.safetensors"), map[string]string{"from": "1"}, "b", "unlisted")

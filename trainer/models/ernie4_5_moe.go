@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -16,7 +17,7 @@ func init() {
 		defaults: func() familyConfig {
 			return &ernie45MoE{Config: hf.Config{NumKeyValueHeads: 4, MaxPositionEmbeddings: 131072, RMSNormEps: new(1e-5),
 				DefaultTheta: 5e5, TieWordEmbeddings: true, PadTokenID: new(0)},
-				MoENumExperts: 64, MoEK: 6, MoEIntermediateSize: 1536, MoENumSharedExperts: 2, MoELayerStartIndex: 1, MoELayerEndIndex: -1,
+				MoENumExperts: 64, MoEIntermediateSize: 1536, MoENumSharedExperts: 2, MoELayerStartIndex: 1, MoELayerEndIndex: -1,
 				MoELayerInterval: 1, MoENormMin: 1e-12, RouterLoss: hf.RouterLoss{RouterAuxLossCoef: 0.001}}
 		}})
 }
@@ -29,7 +30,8 @@ type ernie45MoE struct {
 	hf.RouterLoss
 	UseBias             bool    `json:"use_bias"`
 	MoENumExperts       int     `json:"moe_num_experts"`
-	MoEK                int     `json:"moe_k"`
+	MoEK                *int    `json:"moe_k"`
+	NumExpertsPerTok    *int    `json:"num_experts_per_tok"` // the same, which transformers reads, too
 	MoEIntermediateSize int     `json:"moe_intermediate_size"`
 	MoENumSharedExperts int     `json:"moe_num_shared_experts"` // 0 for none
 	MoELayerStartIndex  int     `json:"moe_layer_start_index"`
@@ -53,7 +55,7 @@ func (c *ernie45MoE) decoder() (nn.DecoderConfig, error) {
 		}
 		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
 			Shared: c.MoENumSharedExperts * c.MoEIntermediateSize,
-			Router: nn.RouterConfig{Experts: c.MoENumExperts, TopK: c.MoEK, Normalize: true, Bias: true,
+			Router: nn.RouterConfig{Experts: c.MoENumExperts, TopK: c.perToken(), Normalize: true, Bias: true,
 				BiasName: path + ".moe_statics.e_score_correction_bias"}})
 	}
 	if err == nil {
@@ -63,7 +65,10 @@ func (c *ernie45MoE) decoder() (nn.DecoderConfig, error) {
 }
 
 func (c *ernie45MoE) check() error {
-	if err := hf.CheckExperts("moe_num_experts", c.MoENumExperts, c.MoEK, c.MoEIntermediateSize); err != nil {
+	if a, b := c.MoEK, c.NumExpertsPerTok; a != nil && b != nil && *a != *b {
+		return fmt.Errorf("config.json: moe_k is %d, and num_experts_per_tok %d: leave out the one that does not count", *a, *b)
+	}
+	if err := hf.CheckExperts("moe_num_experts", c.MoENumExperts, c.perToken(), c.MoEIntermediateSize); err != nil {
 		return err
 	}
 	switch {
@@ -78,6 +83,8 @@ func (c *ernie45MoE) check() error {
 	}
 	return nil
 }
+
+func (c *ernie45MoE) perToken() int { return *cmp.Or(c.MoEK, c.NumExpertsPerTok, new(6)) }
 
 // sparse reports whether a layer has experts.
 func (c *ernie45MoE) sparse(layer int) bool {

@@ -259,6 +259,19 @@ func TestTheNumberOfExpertsUnderEitherName(t *testing.T) {
 	}
 }
 
+// transformers: models/ernie4_5_moe/configuration_ernie4_5_moe.py, Ernie4_5_MoeConfig.attribute_map: one number has two names.
+func TestTheNumberOfExpertsOfATokenUnderEitherName(t *testing.T) {
+	for name, change := range map[string][]func(map[string]any){
+		"the usual": {with("moe_k", 3)},
+		"the other": {with("moe_k", nil), with("num_experts_per_tok", 3)},
+		"both":      {with("moe_k", 3), with("num_experts_per_tok", 3)},
+	} {
+		if e, _ := newModel(t, family("ernie4_5_moe", change...), 1).Experts(1); e.Router.TopK != 3 {
+			t.Errorf("%s: %d experts a token, want 3", name, e.Router.TopK)
+		}
+	}
+}
+
 // withBias gives the experts' correction a value to be found again.
 func withBias(t *testing.T, m *models.Model) *nn.Param {
 	t.Helper()

@@ -10,8 +10,22 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models/hf"
 	"github.com/seed98097648/tune/trainer/nn"
 )
+
+// usualWeights refuses a configuration that names other files for the weights than those that are read here.
+func usualWeights(config []byte) error {
+	var c struct {
+		Weights string `json:"transformers_weights"`
+	}
+	err := hf.Decode(config, &c)
+	if err == nil && c.Weights != "" && c.Weights != checkpoint.SingleFile && c.Weights != checkpoint.IndexFile {
+		err = fmt.Errorf("config.json: transformers_weights %q is not supported; supported: %s, %s: give the file that name, and "+
+			"leave the field out", c.Weights, checkpoint.SingleFile, checkpoint.IndexFile)
+	}
+	return err
+}
 
 // Fits compares what files are said to hold with the model, for one of Shape that is not quantised: an error is one that
 // LoadWith would return.
@@ -59,6 +73,19 @@ func (m *Model) ignored(name string) bool {
 		return true
 	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
+}
+
+// checkTied refuses files whose head is another one than the embedding, where config.json says that they are one.
+func (m *Model) checkTied(set *checkpoint.Set) error {
+	const head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+	if _, _, copied := set.Lookup(head); !copied || !m.Config.TieWordEmbeddings {
+		return nil
+	}
+	if same, err := set.Same(head, embedding); same || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s and %s of the files differ, but tie_word_embeddings of config.json is true: transformers 4 has the "+
+		"second for both, and 5 has each; set it to false, or take the first out of the files", head, embedding)
 }
 
 // layerOf returns the number of the layer that a tensor is of, false for one outside of layers.

@@ -30,6 +30,10 @@ func (c *gemma3Text) decoder() (nn.DecoderConfig, error) {
 	if c.SlidingWindowPattern < 1 {
 		return nn.DecoderConfig{}, fmt.Errorf("config.json: sliding_window_pattern is %d, must be positive", c.SlidingWindowPattern)
 	}
+	if c.AttnLogitSoftcapping != nil {
+		return nn.DecoderConfig{}, fmt.Errorf("config.json: attn_logit_softcapping %g is not supported by model_type %s, of which "+
+			"transformers ignores it; set it to null", *c.AttnLogitSoftcapping, c.ModelType)
+	}
 	windowed, err := c.RopeByLayer()
 	if err != nil {
 		return nn.DecoderConfig{}, err

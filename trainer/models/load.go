@@ -146,6 +146,9 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
+	if err := usualWeights(config); err != nil {
+		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	}
 	set, err := checkpoint.OpenDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
@@ -365,9 +368,10 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 			}
 		}
 	}
+	tied := m.checkTied(set)
 	vocabulary.start(m)
 	static := m.fillStatic(set, func(name string) { delete(unused, name) })
-	return errors.Join(static, misfits(missing, unused, wrong))
+	return errors.Join(tied, static, misfits(missing, unused, wrong))
 }
 
 // Named returns the tensors as files keep them: original names, and original dtypes for

@@ -183,12 +183,38 @@ func TestShardedModelLoads(t *testing.T) {
 func TestCopiesThatCarryNothingAreIgnored(t *testing.T) {
 	m := newModel(t, family("qwen3"), 1)
 	extra := append(named(t, m),
-		checkpoint.Named{Name: "lm_head.weight", Tensor: core.NewTensor(core.Float32, 29, 12)},
+		checkpoint.Named{Name: "lm_head.weight", Tensor: tensorOf(t, m, "model.embed_tokens.weight")},
 		checkpoint.Named{Name: "model.layers.0.self_attn.rotary_emb.inv_freq", Tensor: core.NewTensor(core.Float32, 3)})
 	again := load(t, folder(t, m.RawConfig, extra))
 	same(t, again, m)
 	if len(named(t, again)) != len(named(t, m)) {
 		t.Error("the copies are saved")
+	}
+}
+
+func tensorOf(t *testing.T, m *models.Model, name string) core.Tensor {
+	t.Helper()
+	all := named(t, m)
+	i := slices.IndexFunc(all, func(n checkpoint.Named) bool { return n.Name == name })
+	if i < 0 {
+		t.Fatalf("the model has no %s", name)
+	}
+	return all[i].Tensor
+}
+
+// transformers: modeling_utils.py, PreTrainedModel.tie_weights: 4 ties them whatever the files hold, and 5 does not where both
+// are there and differ.
+func TestAHeadThatIsSaidToBeTheEmbedding(t *testing.T) {
+	m := newModel(t, family("qwen3"), 1)
+	other := core.FromFloat32(slices.Clone(tensorOf(t, m, "model.embed_tokens.weight").Float32s()), 29, 12)
+	other.Float32s()[29*12-1] += 1e-6
+	for name, head := range map[string]core.Tensor{"other values": other, "another shape": core.NewTensor(core.Float32, 12, 29),
+		"another dtype": core.NewTensor(core.BFloat16, 29, 12)} {
+		_, err := models.Load(folder(t, m.RawConfig, append(named(t, m), checkpoint.Named{Name: "lm_head.weight", Tensor: head})), autograd.Heap{})
+		if want := "lm_head.weight and model.embed_tokens.weight of the files differ, but tie_word_embeddings"; err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
 	}
 }
 
@@ -245,6 +271,9 @@ func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
 		{"an adapter", map[string]string{lora.ConfigFile: "{}"}, "has an adapter and no config.json; give the folder of its model as the model"},
 		{"no weights", map[string]string{"config.json": string(config)}, "no weights in"},
 		{"unknown type", map[string]string{"config.json": string(family("mamba"))}, `model_type "mamba" is not supported`},
+		// transformers: modeling_utils.py, PreTrainedModel.from_pretrained, reads that file
+		{"weights of another name", map[string]string{"config.json": string(family("llama", with("transformers_weights", "ema.safetensors"))),
+			checkpoint.SingleFile: "", "ema.safetensors": ""}, `transformers_weights "ema.safetensors" is not supported`},
 		{"a truncated file", map[string]string{"config.json": string(config), checkpoint.SingleFile: "\xff\xff\x00\x00\x00\x00\x00\x00{"}, checkpoint.SingleFile},
 	}
 	for _, tt := range tests {
