@@ -50,7 +50,7 @@ func (g *graphs) longest() *graph {
 
 // fit cuts a batch to the least length that its rows need, of those that there are, and makes the graph for it.
 // A length for which the graph is of other operations is there no more.
-func (g *graphs) fit(b data.Batch) (_ data.Batch, err error) {
+func (g *graphs) fit(b data.Batch) (data.Batch, error) {
 	if len(g.lengths) == 1 || b.S != g.lengths[len(g.lengths)-1] {
 		return b, nil
 	}
@@ -60,13 +60,18 @@ func (g *graphs) fit(b data.Batch) (_ data.Batch, err error) {
 			continue
 		}
 		if g.of[i] == nil {
-			if g.of[i], err = g.compile(g.lengths[i], g.longest().Program); errors.Is(err, autograd.ErrUnlike) {
-				g.lengths, g.of = append(g.lengths[:i:i], g.lengths[i+1:]...), append(g.of[:i:i], g.of[i+1:]...)
+			of, err := g.compile(g.lengths[i], g.longest().Program)
+			if errors.Is(err, autograd.ErrUnlike) {
+				g.lengths, g.of = slices.Delete(g.lengths, i, i+1), slices.Delete(g.of, i, i+1)
 				i--
 				continue
 			}
+			if err != nil {
+				return b, err
+			}
+			g.of[i] = of
 		}
-		return b.Cut(g.lengths[i]), err
+		return b.Cut(g.lengths[i]), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func TestGradientsOfSeveralLengthsAreSummed(t *testing.T) {
 					t.Fatal(err)
 				}
 				if a.Targets != b.Targets || a.Tokens >= b.Tokens || !(math.Abs(a.Loss-b.Loss) <= 1e-6) ||
-					math.Abs(a.GradNorm/b.GradNorm-1) > 1e-5 {
+					!(math.Abs(a.GradNorm/b.GradNorm-1) <= 1e-5) {
 					t.Errorf("loss %g, norm %g, %d targets, %d tokens; want %g, %g, %d and more than that", a.Loss, a.GradNorm,
 						a.Targets, a.Tokens, b.Loss, b.GradNorm, b.Targets)
 				}
@@ -204,6 +205,64 @@ func TestGradientsOfSeveralLengthsAreSummed(t *testing.T) {
 				t.Errorf("an evaluation of %g over %d, want %g over %d: %v", a, n, b, m, err)
 			}
 		})
+	}
+}
+
+// TestALengthThatCannotShareTheMemoryIsLeftOut: its rows have the next longer graph then, and other failures are told.
+func TestALengthThatCannotShareTheMemoryIsLeftOut(t *testing.T) {
+	full := errors.New("full")
+	unlike := func(lengths ...int) map[int]error {
+		failed := map[int]error{}
+		for _, n := range lengths {
+			failed[n] = autograd.ErrUnlike
+		}
+		return failed
+	}
+	batches := slices.Collect(data.Batches(rowsOf(t, uneven(t))[:6], 3)) // of 6 and 14 tokens at most
+	short, long := batches[0], batches[1]
+	for name, tt := range map[string]struct {
+		batches []data.Batch
+		failed  map[int]error
+		want    []int // nil for none
+	}{
+		"none":             {[]data.Batch{short, long, short}, nil, []int{8, 16, 8}},
+		"the least":        {[]data.Batch{short, short, long}, unlike(8), []int{16, 16, 16}},
+		"the least, later": {[]data.Batch{long, short, short}, unlike(8), []int{16, 16, 16}},
+		"two":              {[]data.Batch{long, short}, unlike(8, 16), []int{24, 24}},
+		"another":          {[]data.Batch{short, long, short}, unlike(16), []int{8, 24, 8}},
+		"all":              {[]data.Batch{short, long}, unlike(shorter...), []int{longest, longest}},
+		"no memory":        {[]data.Batch{long}, map[int]error{16: full}, nil},
+	} {
+		got, err := trainer.Fitted(tt.batches, longest, shorter, tt.failed)
+		if !slices.Equal(got, tt.want) || errors.Is(err, full) != (tt.want == nil) || err != nil && tt.want != nil {
+			t.Errorf("%s: the batches are cut to %v, %v, want %v", name, got, err, tt.want)
+		}
+	}
+}
+
+// TestRowsMayBeginAnywhere below the positions that an engine is made for: what counts is how far tokens are apart.
+func TestRowsMayBeginAnywhere(t *testing.T) {
+	r := newRun(t, autograd.Heap{}, nil, inSeveral, func(c *trainer.EngineConfig) { c.MaxPosition = 64 })
+	for b := range data.Batches(rowsOf(t, uneven(t))[:9], 3) {
+		var losses []float64
+		for range 2 {
+			step, err := r.engine.Step(t.Context(), []data.Batch{b}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss, _, err := r.engine.Evaluate(t.Context(), slices.Values([]data.Batch{b}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses = append(losses, step.Loss, loss)
+			b.Positions = slices.Clone(b.Positions)
+			for i := range b.Positions {
+				b.Positions[i] += 64 - longest
+			}
+		}
+		if least, most := slices.Min(losses), slices.Max(losses); !(most-least <= 1e-5*most) {
+			t.Errorf("a batch has the losses %v", losses)
+		}
 	}
 }
 
