@@ -6,10 +6,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // The golden lists are of transformers' Trainer.get_decay_parameter_names, for the
@@ -76,6 +80,42 @@ func TestNormsDecayOnlyWhenAskedFor(t *testing.T) {
 			if shrunk, want := is < 0.995*was, all || !trainer.Undecayed(p); shrunk != want {
 				t.Errorf("decay of all %v: %s went from %g to %g", all, p.Name, was, is)
 			}
+		}
+	}
+}
+
+// TestLoRAPlusMultipliesTheRatesOfB, and of vectors, as PEFT's optimizer does, of all that is trained, and of a step.
+func TestLoRAPlusMultipliesTheRatesOfB(t *testing.T) {
+	c := trainer.Default()
+	if c.LoRA.Rank = 4; c.Engine().Rate != nil {
+		t.Error("rates are multiplied without LoRA+")
+	}
+	c.LoRA.PlusRatio = 16
+	rate := c.Engine().Rate
+	for name, tt := range map[string]struct {
+		shape core.Shape
+		want  float64
+	}{"layers.0.mlp.lora_A": {core.Shape{4, 8}, 1}, "layers.0.mlp.lora_B": {core.Shape{8, 4}, 16},
+		"norm.weight": {core.Shape{8}, 16}, "lm_head.weight": {core.Shape{8, 4}, 1}} {
+		if got := rate(&nn.Param{Name: name, Tensor: core.NewTensor(core.Float32, tt.shape...)}); got != tt.want {
+			t.Errorf("the rate of %s is multiplied by %g, want %g", name, got, tt.want)
+		}
+	}
+	dir := tinyFolder(t)
+	step := func(rate func(*nn.Param) float64) []*nn.Param {
+		r := newLoRARun(t, autograd.Heap{}, dir, lora.Config{Rank: 4}, nil, unclipped, func(c *trainer.EngineConfig) {
+			c.Optim.Kind, c.Rate = optim.SGD, rate
+		})
+		return r.steps(1).model.Trainable()
+	}
+	plain := step(nil)
+	for i, p := range step(rate) {
+		var was, is float64
+		for k, v := range p.Tensor.Float32s() {
+			was, is = was+math.Abs(float64(plain[i].Tensor.Float32s()[k])), is+math.Abs(float64(v))
+		}
+		if want := rate(p) * was; was == 0 || !(math.Abs(is/want-1) <= 1e-6) { // B begins with 0, and A stays where it is
+			t.Errorf("%s has the size %g, want %g", p.Name, is, want)
 		}
 	}
 }

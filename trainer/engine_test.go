@@ -105,6 +105,34 @@ func TestABatchThatLacksSomethingIsNoStep(t *testing.T) {
 	}
 }
 
+// TestABatchWithoutTargetsAddsNothing to a step or to an evaluation, and is neither by itself.
+func TestABatchWithoutTargetsAddsNothing(t *testing.T) {
+	batches := slices.Collect(data.Batches(rows(t, 17)[:4], 2))
+	none := batches[1]
+	none.Labels = slices.Repeat([]int32{data.Ignore}, len(none.Labels))
+	var steps, evals []float64
+	for _, of := range [][]data.Batch{{batches[0]}, {none, batches[0]}, {batches[0], none}, {none}} {
+		_, e := engine(t, 2, 2)
+		eval, targets, evaluation := e.Evaluate(t.Context(), slices.Values(of))
+		s, step := e.Step(t.Context(), of, 0)
+		if len(of) == 1 && of[0].Targets() == 0 {
+			for _, err := range []error{evaluation, step} {
+				if err == nil || !strings.Contains(err.Error(), "no targets") {
+					t.Errorf("alone: error %v", err)
+				}
+			}
+			continue
+		}
+		if err := errors.Join(evaluation, step); err != nil || targets != batches[0].Targets() || s.Targets != targets {
+			t.Fatalf("%d targets of an evaluation, %d of a step, %v", targets, s.Targets, err)
+		}
+		steps, evals = append(steps, s.Loss, s.GradNorm), append(evals, eval)
+	}
+	if !slices.Equal(steps[:2], steps[2:4]) || !slices.Equal(steps[:2], steps[4:]) || evals[0] != evals[1] || evals[0] != evals[2] {
+		t.Errorf("losses and norms %v, evaluations %v, want the same each time", steps, evals)
+	}
+}
+
 func TestAnEngineOfNothingSaysWhatIsMissing(t *testing.T) {
 	m, _ := engine(t, 2, 1)
 	for name, c := range map[string]struct {

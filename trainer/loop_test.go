@@ -8,13 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // job is a run of the tiny model that saves to a new folder.
@@ -98,17 +102,44 @@ func endAt(n int, end func()) func(trainer.Step) {
 }
 
 func TestAbortSavesNothingAndCleansUp(t *testing.T) {
+	for name, steps := range map[string]int{"on the way": 1000000, "in the last step": 1} {
+		t.Run(name, func(t *testing.T) {
+			j := job(t)
+			abort := make(chan struct{})
+			j.Abort, j.Config.Steps = abort, steps
+			j.Hooks.OnStep = endAt(1, func() { close(abort) })
+			if _, err := j.Run(t.Context()); err == nil {
+				t.Fatal("an aborted run returned no error")
+			}
+			if left, _ := os.ReadDir(filepath.Dir(j.Config.Out)); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// endless is a kernel that ends when its context does.
+type endless struct {
+	core.Kernel
+	begun func()
+}
+
+func (k *endless) Forward(ctx context.Context, _ *core.Call) error {
+	k.begun()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAbortEndsTheStepAtHand(t *testing.T) {
 	j := job(t)
 	abort := make(chan struct{})
-	j.Abort, j.Config.Steps = abort, 1000000
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	j.Hooks.OnStep = endAt(1, func() { close(abort) })
-	if _, err := j.Run(ctx); err == nil {
-		t.Fatal("an aborted run returned no error")
+	j.Abort, j.Eval, j.Registry, j.Config.Kernels = abort, nil, core.NewRegistry(), "all"
+	k := &endless{reference.Kernel(core.RMSNorm), func() { close(abort) }}
+	if err := j.Registry.Register(k); err != nil {
+		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(filepath.Dir(j.Config.Out)); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if _, err := j.Run(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -125,23 +156,32 @@ func TestADivergedRunSavesNothing(t *testing.T) {
 }
 
 // fallen is a kernel whose plugin has been given up.
-type fallen struct{ core.Kernel }
+type fallen struct {
+	core.Kernel
+	times int
+}
 
-func (fallen) Health() core.Health { return core.Health{Fallbacks: 1, LastError: "it died"} }
+func (k fallen) Health() core.Health {
+	return core.Health{Fallbacks: uint64(k.times), LastError: "it died"}
+}
 func (fallen) Info() core.Info {
 	return core.Info{Name: "fallen", Op: core.RMSNorm, DTypes: []core.DType{core.Float32}, Backward: true}
 }
 
 func TestAStrictRunFailsOnAFallBack(t *testing.T) {
-	for _, strict := range []bool{false, true} {
+	for _, tt := range []struct {
+		strict bool
+		times  int
+	}{{false, 1}, {true, 1}, {true, 0}} {
 		j := job(t)
-		j.Registry, j.Config.Strict = core.NewRegistry(), strict
-		if err := j.Registry.Register(&fallen{}); err != nil {
+		j.Registry, j.Config.Strict = core.NewRegistry(), tt.strict
+		if err := j.Registry.Register(&fallen{times: tt.times}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := j.Run(t.Context())
-		if strict != (err != nil) || strict && !strings.Contains(err.Error(), "fallen fell back to the reference: it died") {
-			t.Errorf("strict %v: %v", strict, err)
+		fails := tt.strict && tt.times > 0
+		if fails != (err != nil) || fails && !strings.Contains(err.Error(), "fallen fell back to the reference: it died") {
+			t.Errorf("%+v: %v", tt, err)
 		}
 	}
 }
@@ -193,6 +233,46 @@ func TestConfigErrorsNameTheFlag(t *testing.T) {
 		"trainer.Config.WeightDecay": func(c *trainer.Config) { c.WeightDecay = math.Inf(1) },
 		"trainer.Config.Clip":        func(c *trainer.Config) { c.Clip = -1 },
 		"trainer.Config.Threads":     func(c *trainer.Config) { c.Threads = -1 },
+
+		"trainer.Config.Threads is 1048576": func(c *trainer.Config) { c.Threads = 1 << 20 },
+		"trainer.Config.Beta1 is 1":         func(c *trainer.Config) { c.Beta1 = 1 },
+		"trainer.Config.Beta2 is -0.5":      func(c *trainer.Config) { c.Beta2 = -0.5 },
+		"trainer.Config.Epsilon is -1":      func(c *trainer.Config) { c.Epsilon = -1 },
+		"trainer.Config.CheckEvery is -1":   func(c *trainer.Config) { c.CheckEvery = -1 },
+		"trainer.Config.MaxTime is -1s":     func(c *trainer.Config) { c.MaxTime = -time.Second },
+		"trainer.Config.CheckpointParts: ":  func(c *trainer.Config) { c.CheckpointParts = []string{"layers.x"} },
+		"trainer.Config.Precision":          func(c *trainer.Config) { c.Precision = "float8" },
+		"trainer.Config.Args: ":             func(c *trainer.Config) { c.Args = optim.Args{"power": "2"} },
+		"lr_end is 1": func(c *trainer.Config) {
+			c.Schedule, c.Args = optim.Polynomial, optim.Args{"lr_end": "1"}
+		},
+		"trainer.Words.Marks is for a built-in chat template": func(c *trainer.Config) { c.Words.Marks = true },
+		"trainer.Checkpoints.LoadBest is given with trainer.Checkpoints.NoEval": func(c *trainer.Config) {
+			c.Checkpoints.LoadBest, c.Checkpoints.NoEval = true, true
+		},
+		"trainer.Metric.Name is given with corpus.Config.EvalSize 0": func(c *trainer.Config) {
+			c.Metric.Name, c.Data.EvalSize = metric.TokenAccuracy, new(float64)
+		},
+		"trainer.Optimizer.Momentum is 1, must be below 1": func(c *trainer.Config) {
+			c.Optimizer.Kind, c.Optimizer.Momentum = optim.SGD, 1
+		},
+		"only sgd and muon have one": func(c *trainer.Config) { c.Optimizer.Momentum = 0.5 },
+		"it is for muon alone": func(c *trainer.Config) {
+			c.Optimizer.Kind, c.Optimizer.MuonMatchRMS = optim.SGD, true
+		},
+		"trainer.Optimizer.Weights is bf16, but adapters are trained": func(c *trainer.Config) {
+			c.Optimizer.Weights, c.LoRA.Rank = trainer.BF16, 4
+		},
+		"corpus.Config.RepeatPrompt is given, but only": func(c *trainer.Config) { c.Data.RepeatPrompt = true },
+		"corpus.Config.TrainOnPrompt is given, but preferences": func(c *trainer.Config) {
+			c.Preference.Stage, c.Data.TrainOnPrompt = preference.DPO, true
+		},
+		"corpus.Config.Format is given, but": func(c *trainer.Config) {
+			c.Preference.Stage, c.Data.Format = preference.DPO, "alpaca"
+		},
+		"nn.Objective.Smoothing smooths": func(c *trainer.Config) {
+			c.Preference.Stage, c.Objective.Smoothing = preference.DPO, 0.1
+		},
 	} {
 		c := trainer.Default()
 		change(&c)
@@ -200,7 +280,41 @@ func TestConfigErrorsNameTheFlag(t *testing.T) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
-	if err := trainer.Default().Validate(); err != nil {
-		t.Error(err)
+	for name, change := range map[string]func(*trainer.Config){
+		"defaults": func(*trainer.Config) {},
+		"momentum": func(c *trainer.Config) { c.Optimizer.Kind, c.Optimizer.Momentum = optim.SGD, 0.5 },
+		"muon": func(c *trainer.Config) {
+			c.Optimizer = trainer.Optimizer{Kind: optim.Muon, Momentum: -1, MuonMatchRMS: true}
+		},
+		"preferences": func(c *trainer.Config) {
+			c.Preference.Stage, c.Data.Format, c.Data.RepeatPrompt = preference.DPO, "auto", true
+		},
+		"a template": func(c *trainer.Config) { c.Words.Marks, c.Data.Template = true, "chatml" },
+		"nothing is evaluated": func(c *trainer.Config) {
+			c.Checkpoints.NoEval, c.Data.EvalSize = true, new(float64)
+		},
+		"other held-out data": func(c *trainer.Config) {
+			c.Metric.Name, c.Data.EvalSize, c.Data.Eval = metric.TokenAccuracy, new(float64), []string{"held-out.jsonl"}
+		},
+	} {
+		c := trainer.Default()
+		change(&c)
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMomentumIsTheUsualOneUnlessItIsGiven, and none where it is negative.
+func TestMomentumIsTheUsualOneUnlessItIsGiven(t *testing.T) {
+	for _, tt := range []struct {
+		kind        optim.Kind
+		given, want float64
+	}{{optim.SGD, 0, 0.9}, {optim.SGD, 0.5, 0.5}, {optim.SGD, -1, 0}, {optim.Muon, 0, 0.95}, {optim.Muon, -1, 0}, {optim.AdamW, 0, 0}} {
+		c := trainer.Default()
+		c.Optimizer.Kind, c.Optimizer.Momentum, c.Beta1, c.Seed = tt.kind, tt.given, 0.8, 5
+		if o := c.OptimConfig(); o.Momentum != tt.want || o.Kind != tt.kind || o.Beta1 != 0.8 || o.Seed != 5 {
+			t.Errorf("%+v: %+v", tt, o)
+		}
 	}
 }

@@ -44,6 +44,11 @@ func TestARunStopsWhenEvaluationsBecomeNoBetter(t *testing.T) {
 	if s := run1(t, patient); !s.Stopped || s.Steps != 3 {
 		t.Errorf("with a threshold that nothing reaches: %+v", s)
 	}
+	last := stopping()
+	last.Config.Checkpoints.Threshold, last.Config.Steps = 1e9, 3
+	if s := run1(t, last); s.Stopped || s.Interrupted || s.Steps != 3 {
+		t.Errorf("with no steps left to spare: %+v", s)
+	}
 }
 
 // TestWhatTakesEvaluationsTakesRows: of data with a single row nothing is held out, and a run would never look at what
@@ -90,6 +95,12 @@ func TestEvaluationsComeByEpochs(t *testing.T) {
 	}
 	if !slices.Equal(got, []int{0, 2, 4, 6, 8}) { // 8 rows in batches of 2 are 4 steps
 		t.Errorf("evaluations after %v", got)
+	}
+	for _, epoch := range []int{1, 2} {
+		r, err := trainer.OpenCheckpoint(checkpoint.StepDir(j.Config.Out, 4*epoch))
+		if err != nil || r.State.Epoch != float64(epoch) {
+			t.Errorf("the checkpoint of epoch %d: %+v, %v", epoch, r, err)
+		}
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 // is saved; going on again and again is the run that had all the time.
 func TestAnEndOfTimeIsAnInterrupt(t *testing.T) {
 	whole := long(t, filepath.Join(t.TempDir(), "whole"))
+	whole.Config.MaxTime = 24 * time.Hour
 	if s := run1(t, whole); s.TimeUp || s.Interrupted {
-		t.Errorf("a run without a limit has %+v", s)
+		t.Errorf("a run with time enough has %+v", s)
 	}
 	out := filepath.Join(t.TempDir(), "parts")
 	for step := 1; step <= 7; step++ {

@@ -93,7 +93,7 @@ func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 	}
 	params := float64(slow.Config.Parameters)
 	if f := slow.Floor; f.Rate != 2e6 || f.Bandwidth != 4e5 || f.Bytes != 32*params ||
-		math.Abs(f.MS/(f.Products/2e3+32*params/4e2)-1) > 1e-12 {
+		!(math.Abs(f.MS/(f.Products/2e3+32*params/4e2)-1) <= 1e-12) {
 		t.Errorf("the floor is %+v with %g parameters", f, params)
 	}
 	if got, want := slow.Runs[0].OverFloor, slow.Runs[0].Step.Median/slow.Floor.MS; got != want || got >= 1 {

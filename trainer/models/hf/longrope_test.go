@@ -35,7 +35,7 @@ func TestShortFactorsHoldUpToTheOriginalLength(t *testing.T) {
 		}
 		for i, by := range short {
 			if want := 1 / (by * math.Pow(10000, float64(2*i)/6)); len(table.InvFreq) != 3 ||
-				math.Abs(table.InvFreq[i]-want) > 1e-15 {
+				!(math.Abs(table.InvFreq[i]-want) <= 1e-15) {
 				t.Errorf("%s: frequencies %v; number %d is to be %v", kind, table.InvFreq, i, want)
 			}
 		}
