@@ -47,11 +47,31 @@ func TestARankWithoutOthersSaysSo(t *testing.T) {
 			cmd.Env = append(cmd.Env, "TUNE_MPI=libmpich.so.12")
 		}
 		out, err := cmd.CombinedOutput()
-		want := "distributed: Open MPI has started 2 processes, but for "
+		want := "distributed: Open MPI has started 2 processes, this one as rank 1, but for "
 		if err == nil || !strings.Contains(string(out), "tune: rank 1 (") || !strings.Contains(string(out), want) {
 			t.Errorf("%v, want %q of rank 1:\n%s", err, want, out)
 		}
 	})
+}
+
+// TestARankThatIsAnotherSaysSo: the environment of each of two says that it is the second, so that none would print.
+func TestARankThatIsAnotherSaysSo(t *testing.T) {
+	t.Parallel()
+	l, dir := launchers(t)[0], t.TempDir()
+	if l.name != "mpirun.openmpi" {
+		t.Skip("MPICH goes by its variable itself; install Debian's openmpi-bin")
+	}
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--steps", "1", "--out",
+		filepath.Join(dir, "out"))
+	text, err := l.by(t, `export OMPI_COMM_WORLD_RANK=1; exec "$@"`, flags...)
+	left, failed := os.ReadDir(dir)
+	if err == nil || failed != nil || len(left) > 0 {
+		t.Errorf("%v; %v is left, %v:\n%s", err, left, failed, text)
+	}
+	want := ", this one as rank 1, but for "
+	if !strings.Contains(text, want) || !strings.Contains(text, ") it is rank 0 of 2: ") {
+		t.Errorf("want %q:\n%s", want, text)
+	}
 }
 
 // TestAConfigurationKeepsRanksApart: what it says of them counts as the flag does.
