@@ -57,8 +57,10 @@
 //	                  which the reference may take over, counted and reported
 //	ErrWrongResult    verification failed; the numbers are in the text
 //	ErrIncompatible   not a plugin, or one that speaks another protocol
+//	ErrUntrusted      a file that the lock does not allow, or that somebody else could have written
 //	ErrPluginExited   the process died or hung
 //	ErrSpoiled        so did one that was adding to its outputs, which are lost
 //	ErrCompiled       too late to swap: the graph exists
 //	ErrBadCall        a tensor is missing, of the wrong form, or has an index to nowhere
+//	ErrLater          a Measure has no time left for a kernel
 package core

@@ -57,6 +57,36 @@ func TestBuiltinsKeepTheirMeaning(t *testing.T) {
 	})
 }
 
+// TestTheContractNamesEveryError: its table in doc.go has all errors that the package can wrap.
+func TestTheContractNamesEveryError(t *testing.T) {
+	contract, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, errs := token.NewFileSet(), 0
+	eachGoFile(t, func(path string, text []byte) {
+		if filepath.Dir(path) != filepath.Join("..", "core") || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		file, err := parser.ParseFile(files, path, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Err") {
+				errs++
+				if name := v.Names[0].Name; !strings.Contains(string(contract), "\n//\t"+name+" ") {
+					t.Errorf("the table of doc.go has no %s, of %s", name, path)
+				}
+			}
+			return true
+		})
+	})
+	if errs == 0 {
+		t.Error("the package has no errors")
+	}
+}
+
 // defined returns the names that a node gives a meaning where Go's own would have theirs: not
 // those of fields and methods.
 func defined(n ast.Node) []*ast.Ident {
