@@ -292,6 +292,7 @@ func (t *trainFlags) heeded(c *Command) error {
 		{preferenceFlags, config.Preference.Enabled(), "a --stage of preferences, such as dpo"},
 		{[]string{"keep"}, saves.SaveEvery > 0 || saves.SaveEpochs > 0,
 			"--save-every or --save-epochs: no checkpoint is saved"},
+		{[]string{"eval-every", "eval-epochs"}, !saves.NoEval, "evaluations, which --no-eval leaves out"},
 		{[]string{"early-stopping-threshold"}, saves.Patience > 0, "--early-stopping: no evaluation ends the run"},
 		{[]string{"max-new-tokens"}, config.Metric.Name != "", "--metric: no answers are written"},
 		{[]string{"pad-vocab"}, config.Words.Any(), "--add-tokens or the like: the model does not grow"},
