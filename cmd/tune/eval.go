@@ -56,10 +56,11 @@ func (a *app) evalCommand() *Command {
 	in.BoolVar(&e.exact, "exact-match", false, "the same as --metric exact_match, with the answers in the result")
 	addNewTokens(in, &e.Metric.MaxNewTokens)
 	in.StringVar(&e.predictions, "predictions", "", "write what --metric scores to this `FILE`: a JSON object a line, "+
-		"with prompt, expected, generated and score")
+		"with prompt, expected, generated and score, of several files also data")
 	reading := c.Group("Reading the data")
 	addDataReading(reading, &e.Data)
 	addTalk(reading, &e.Data.Talk)
+	reading.Lookup("mask-history").Usage = "measure the last answer of a conversation alone"
 	out := c.Group("Machine and output")
 	e.addMachine(out, "`BATCHES`")
 	out.BoolVar(&e.json, "json", false, "write one JSON object")
