@@ -199,6 +199,8 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 		"groups of experts":      {"glm4_moe", nil, "n_group is 4"},
 		"heads of another size":  {"qwen2", nil, "head_dim is 6"},
 		"biases":                 {"qwen3", map[string]any{"attention_bias": true}, "attention_bias"},
+		"biases beside experts": {"qwen3_moe", map[string]any{"mlp_only_layers": []int{}, "attention_bias": true},
+			"attention_bias"},
 		"a rope of another family": {"glm4",
 			map[string]any{"rope_scaling": map[string]any{"rope_type": "linear", "factor": 2}}, "rope_scaling linear"},
 		"yarn with other betas": {"qwen3", map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4,
