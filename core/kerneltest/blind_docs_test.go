@@ -26,6 +26,7 @@ func TestDocsListEveryPlantedBug(t *testing.T) {
 	for name := range contentBugs {
 		all = append(all, blind{name: name, kind: "inputs known by number", op: contentBugsOp})
 	}
+	all = append(all, blind{name: biasOnThreads, kind: "one thread or more", op: core.Linear})
 	for name := range manyBugs {
 		all = append(all, blind{name: name, kind: "many inputs known by number", op: contentBugsOp})
 	}

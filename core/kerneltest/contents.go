@@ -21,17 +21,12 @@ const (
 // lasting returns facts with which kernels keep what they make of a weight: frozen and wide, as far as k
 // takes that.
 func lasting(k core.Kernel, f core.Facts) core.Facts {
-	wider := func(size *int, to int) {
-		if *size > 0 { // the op has it
-			*size = max(*size, to)
-		}
-	}
 	for _, change := range []func(f *core.Facts){
 		func(f *core.Facts) { f.Frozen = k.Info().Op.HasWeights() },
 		func(f *core.Facts) {
-			wider(&f.Dim, contentWidth)
-			wider(&f.Out, contentWidth+8)
-			wider(&f.Vocab, contentWidth+8)
+			atLeast(&f.Dim, contentWidth)
+			atLeast(&f.Out, contentWidth+8)
+			atLeast(&f.Vocab, contentWidth+8)
 		},
 	} {
 		other := f
@@ -103,7 +98,8 @@ func firstWeight(op core.Op, f core.Facts) string {
 
 // contents finds a kernel that keeps too long what it made of an input: one that knows it by its
 // place, or looks for it where it was, or takes no number for one, or what it made of several by the
-// number of one, as of a weight that an adapter is added to, or in a form that it has for one token only, or for many.
+// number of one, as of a weight that an adapter is added to, or in a form that it has for one token only, or for many,
+// or for one side of a weight that it takes for the other.
 func (t *trial) contents(ctx context.Context) error {
 	weight := firstWeight(t.of.Op, t.of.Facts)
 	data, err := t.contentVersions(ctx, weight)
@@ -153,10 +149,57 @@ func (t *trial) contents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.elsewhere(one, func(at place) {
+	err = t.elsewhere(one, func(at place) {
 		run("in memory that was freed and is used again, with other numbers", at, two, numbers{}, nil)
 		run("without numbers, in the end", at, one, nil, first)
 	})
+	if err != nil || t.Status == Failed {
+		return err
+	}
+	return t.squareContents(ctx)
+}
+
+// squareContents finds a kernel that takes what it made of a weight for its products with one side for that of its
+// products with the other: of a square weight, as models have, both have the same sizes.
+func (t *trial) squareContents(ctx context.Context) error {
+	c := t.of
+	c.Facts = square(c.Facts)
+	if c.Facts == t.of.Facts || len(passes(t.kernel)) == 1 || t.kernel.Supports(c.Facts) != nil {
+		return nil
+	}
+	p := prepare(ctx, c, passes(t.kernel))
+	at, err := p.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	numbers{}.give(at)
+	first := outputs(nil)
+	for _, poison := range poisons {
+		if first = p.runAt(ctx, at, first, poison, t.Result); t.Status == Failed {
+			t.prefix("with %v, whose weight is square, and numbers: ", c.Facts)
+			break
+		}
+	}
+	return nil
+}
+
+// square returns facts with a weight that has as many rows as columns.
+func square(f core.Facts) core.Facts {
+	switch {
+	case f.Dim == 0:
+	case f.Heads > 0 && f.HeadDim > 0:
+		f.HeadDim = up(f.Dim, 8*f.Heads) / f.Heads
+		f.Dim = f.Heads * f.HeadDim
+	case f.Intermediate > 0 && f.Layout == core.Packed:
+		f.Intermediate = f.Dim / 2
+	case f.Intermediate > 0:
+		f.Intermediate = f.Dim
+	case f.Out > 0:
+		f.Out = f.Dim
+	case f.Vocab > 0:
+		f.Vocab = f.Dim
+	}
+	return f
 }
 
 // contentVersions are data of the case, other data, the first with a number changed in the middle of each input, and

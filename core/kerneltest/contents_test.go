@@ -1,6 +1,7 @@
 package kerneltest_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,26 @@ var contentBugs = map[string]struct {
 		"with one token and weight of the first call: ", false},
 	"a weight kept for one token, taken for many": {keptFor(func(single bool) bool { return single }),
 		"with more tokens and weight of the call with one: ", false},
+	"one side of a square weight taken for the other": {func() func(runFunc, *core.Call) error {
+		type side struct {
+			content        uint64
+			terms, columns int
+		}
+		kept := map[side]core.Pass{}
+		return func(run runFunc, c *core.Call) error {
+			of := side{c.Input("weight").Content, c.Facts.Dim, c.Facts.Out}
+			if c.Pass == core.Backward {
+				of.terms, of.columns = of.columns, of.terms
+			}
+			if _, ok := kept[of]; !ok {
+				kept[of] = c.Pass
+			}
+			if of.content != 0 && kept[of] != c.Pass {
+				return spoil(run, c)
+			}
+			return run(c)
+		}
+	}, "whose weight is square, and numbers: ", false},
 	"an adapter known by the number of its weight": {func() func(runFunc, *core.Call) error {
 		kept := map[uint64]core.Tensor{}
 		return func(run runFunc, c *core.Call) error {
@@ -130,6 +151,30 @@ func TestKernelsThatKeepTooLongAreCaught(t *testing.T) {
 				t.Errorf("%s, want %q: %.1000v", r.Status, b.want, r.Err())
 			}
 		})
+	}
+}
+
+// biasOnThreads is a bug of a sum over tokens of which each thread has some columns, where there is work for several.
+// Only a weight that is trained has a bias with a gradient.
+const biasOnThreads = "columns of a bias that another thread adds up"
+
+func TestWhatThreadsShareOutIsTriedForEachKindOfUse(t *testing.T) {
+	biased := func(f core.Facts) bool { return f.Bias && f.Rank == 0 && f.DType == core.Float32 }
+	k := choosy{faulty{reference.Single(core.Linear), func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if n := c.Facts.Out; c.Pass == core.Backward && !c.Facts.Frozen && c.Facts.Bias && c.Tokens()*n > 1<<15 {
+			clear(c.Output("dbias").Float32s()[n/2:])
+		}
+		return err
+	}}, biased}
+	var failed []string
+	for _, r := range kerneltest.Threads(t.Context(), k, core.Float32) {
+		if r.Status == kerneltest.Failed {
+			failed = append(failed, fmt.Sprint(r.Violations))
+		}
+	}
+	if len(failed) != 1 || !strings.Contains(failed[0], "dbias") {
+		t.Errorf("%d cases have failed, want one, of dbias: %.1000v", len(failed), failed)
 	}
 }
 

@@ -218,35 +218,73 @@ func typical(cases []Case) []core.Facts {
 // work is what a token costs, forward.
 func work(op core.Op, f core.Facts) float64 { return core.NewWork(op, core.Forward, f, 1, 1).Flops() }
 
+// threadsKind is the kind of the cases about what several threads share out, and threadsTokens are enough for them.
+const (
+	threadsKind   = "one thread or more"
+	threadsTokens = 512
+)
+
 // trials lists the cases that are no single comparison, for facts that k supports.
 func trials(k core.Kernel, f core.Facts, o Options) []step {
 	return []step{
 		trialOf(k, f, o, "calls in turn", 13, (*trial).inTurn),
 		trialOf(k, f, o, fmt.Sprintf("the same call %d times", o.Repeats), 512, (*trial).repeated),
-		trialOf(k, f, o, "one thread or more", 512, (*trial).oneThread),
+		trialOf(k, f, o, threadsKind, threadsTokens, (*trial).oneThread),
 		trialOf(k, f, o, fmt.Sprintf("%d stacked layers", layers), 16, (*trial).stacked),
 		trialOf(k, f, o, "read-only inputs", 13, (*trial).readOnly),
 		trialOf(k, lasting(k, f), o, contentsKind, contentTokens, (*trial).contents),
 	}
 }
 
-// trialsOfKinds lists those that find what is kept too long for the kinds of use that f is not, which other code
-// computes: such as a weight of another storage, an adapter, or products in bfloat16.
+// trialsOfKinds lists those that find what is kept too long, and what threads share out wrongly, for the kinds of use
+// that f is not, which other code computes: such as a weight of another storage, a bias, an adapter, or products in
+// bfloat16.
 func trialsOfKinds(k core.Kernel, f core.Facts, o Options) []step {
 	var all []step
-	seen := map[core.Facts]bool{lasting(k, f): true}
+	seen, shared := map[core.Facts]bool{lasting(k, f): true}, map[core.Facts]bool{f: true}
 	for _, f := range kinds(k.Info().Op, f.DType) {
 		f, ok := fit(k.Supports, f)
-		if f = lasting(k, f); !ok || seen[f] {
+		if !ok {
+			continue
+		}
+		if wide := sharedOut(k, f); !shared[wide] {
+			shared[wide] = true
+			all = append(all, trialOf(k, wide, o, threadsKind, threadsTokens, (*trial).oneThread))
+		}
+		if f = lasting(k, f); seen[f] {
 			continue
 		}
 		seen[f] = true
 		all = append(all,
 			trialOf(k, f, o, "calls in turn", 13, (*trial).inTurn),
-			trialOf(k, f, o, "one thread or more", kindTokens, (*trial).oneThread),
 			trialOf(k, f, o, contentsKind, kindTokens, (*trial).contents))
 	}
 	return all
+}
+
+// sharedOut returns facts with which threadsTokens are enough work for several threads, whatever they share out:
+// tokens, columns or terms. Weights that are trained stay so, as they have gradients that others have not.
+func sharedOut(k core.Kernel, f core.Facts) core.Facts {
+	const width, columns = 64, 128
+	wide := f
+	atLeast(&wide.Dim, width)
+	atLeast(&wide.Intermediate, width)
+	atLeast(&wide.Out, columns)
+	atLeast(&wide.Vocab, columns)
+	if f.Dim > 0 || f.RotaryDim > 0 { // a head is a part of a row, and not of a product with all tokens
+		atLeast(&wide.HeadDim, width)
+	}
+	if k.Supports(wide) != nil {
+		return f
+	}
+	return wide
+}
+
+// atLeast makes a size larger, if the op has it.
+func atLeast(size *int, to int) {
+	if *size > 0 {
+		*size = max(*size, to)
+	}
 }
 
 // trialsOfOneType lists those that no storage type changes.

@@ -45,6 +45,16 @@ func InTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, "calls in turn", 13), Options{}, (*trial).inTurn)
 }
 
+// Threads are the cases of one thread or more of each kind of use in a storage type.
+func Threads(ctx context.Context, k core.Kernel, d core.DType) (all []Result) {
+	for _, s := range trialsOfKinds(k, core.Facts{DType: d}, Options{Single: k}.withDefaults()) {
+		if s.kind == threadsKind {
+			all = append(all, s.run(ctx))
+		}
+	}
+	return all
+}
+
 // AnyOrder is the case of calls in any order, between those of other kernels.
 func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int, others ...core.Kernel) Result {
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)
