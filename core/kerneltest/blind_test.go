@@ -32,6 +32,20 @@ func spoil(run runFunc, c *core.Call) error {
 	return err
 }
 
+// cut is where a kernel that has room for 2^20 logits cuts the vocabulary, 0 if it need not.
+func cut(c *core.Call) int {
+	targets := 0
+	for _, label := range c.Input("labels").Int32s() {
+		if label >= 0 {
+			targets++
+		}
+	}
+	if n := 1 << 20 / max(targets, 1); n < vocab(c) {
+		return n
+	}
+	return 0
+}
+
 // where is spoil for some calls only.
 func where(is func(c *core.Call) bool) func(runFunc, *core.Call) error {
 	return func(run runFunc, c *core.Call) error {
@@ -173,6 +187,20 @@ var blindSizes = []blind{
 		where(func(c *core.Call) bool { return tokens(c) >= 14 && outputs(c) > 32 && outputs(c)%32 == 22 })},
 	{"words past a block behind one of rows", "large in all sizes", core.LinearCrossEntropy,
 		where(func(c *core.Call) bool { return tokens(c) > 14 && vocab(c) > 2048 })},
+	{"more than 2^20 logits", "large in all sizes", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool { return cut(c) > 0 })},
+	{"whole blocks of 2^20 logits", "large in all sizes", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool { n := cut(c); return n > 0 && vocab(c)%n == 0 })},
+	{"the first word of a block of 2^20 logits", "large in all sizes", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool {
+			n := cut(c)
+			return n > 0 && slices.Contains(c.Input("labels").Int32s(), int32(n))
+		})},
+	{"a maximum that falls behind 2^20 logits", "large in all sizes", core.LinearCrossEntropy,
+		where(func(c *core.Call) bool {
+			n, x, w := cut(c), c.Input("x"), c.Input("weight")
+			return n > 0 && x.Float32s()[0]*(w.Float32s()[0]-w.Float32s()[n*c.Facts.Dim]) > 700
+		})},
 	{"keys past a block of several heads", "large in all sizes", core.Attention,
 		where(func(c *core.Call) bool { return tokens(c) > 512 && c.Facts.Heads > 1 })},
 	{"experts' terms past a block behind one of rows", "large in all sizes", core.MoEExperts,

@@ -66,7 +66,7 @@ func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 	for n, l := range ops.Of(op).Large {
 		if i+j < 2 || i == 0 && n == 0 {
 			cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
-				u.Tokens = n
+				u.Tokens, u.Edit = n, l.Edit
 				l.Change(&u.Facts)
 			}))
 		}

@@ -98,6 +98,7 @@ type Adder func(kind string, tokens int, edit Edit, change ...func(f *core.Facts
 type Large struct {
 	Tokens int
 	Change func(f *core.Facts)
+	Edit   Edit // nil if the data are as they come
 }
 
 // Stack says how layers of an op are stacked.

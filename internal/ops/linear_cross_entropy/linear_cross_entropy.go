@@ -60,7 +60,11 @@ var Op = &opdef.Op{Name: core.LinearCrossEntropy,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Vocab = 6, 4102 }},
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Vocab = 518, 70 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Vocab = 70, 1030 }},
-		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Vocab = 6, 1030 }},
+		// Kernels have room for so many logits at a time, often 2^20, and cut the vocabulary where there are more: into
+		// parts with a rest, and into whole ones, with a label at either side of the cut.
+		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Vocab = 3, 2054 }, Edit: falling},
+		{Tokens: 1024, Change: func(f *core.Facts) { f.Dim, f.Vocab = 2, 2048 },
+			Edit: labelled(func(t int) int { return t + 512 })},
 	},
 	Terms: lossTerms,
 	Verify: func(u *opdef.Use) { // a smaller vocabulary
@@ -192,4 +196,22 @@ func labelled(f func(t int) int) opdef.Edit {
 			}
 		}
 	}
+}
+
+// falling makes the logits of every sixteenth token fall along the vocabulary, or rise, by more than an exponential in
+// float64 can hold.
+func falling(in map[string][]core.Tensor) {
+	vocab := float64(in["weight"][0].Shape[0])
+	opdef.Each(func(word, i int, was float64) float64 {
+		if i > 0 {
+			return was
+		}
+		return 20 - 40*float64(word)/vocab
+	}, "weight")(in)
+	opdef.Each(func(t, i int, was float64) float64 {
+		if i > 0 || t%16 > 0 {
+			return was
+		}
+		return 60 - 120*float64(t/16%2)
+	}, "x")(in)
 }
