@@ -2,6 +2,7 @@ package kerneltest_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,10 +140,10 @@ func TestKernelsOfAPluginAreCalledInTurn(t *testing.T) {
 	}
 }
 
-// serial is a kernel whose process takes series, of which it does not run all calls.
+// serial is a kernel whose process takes series, which it does not run as it should.
 type serial struct {
 	core.Kernel
-	runs   func(i, n int) bool // whether it runs call i of n
+	runs   func(steps []core.Step) []core.Step
 	series int
 }
 
@@ -150,10 +151,7 @@ func (s *serial) Series(*core.Call) (core.Series, core.Kernel) { return s, s.Ker
 
 func (s *serial) RunSeries(ctx context.Context, steps []core.Step, _ func(int, time.Duration)) (int, error) {
 	s.series++
-	for i, step := range steps {
-		if !s.runs(i, len(steps)) {
-			continue
-		}
+	for i, step := range s.runs(slices.Clone(steps)) {
 		if err := core.Run(ctx, step.Kernel, step.Call); err != nil {
 			return i, err
 		}
@@ -163,18 +161,24 @@ func (s *serial) RunSeries(ctx context.Context, steps []core.Step, _ func(int, t
 
 // TestSeriesThatAreNotDoneAreFound: each call by itself is right.
 func TestSeriesThatAreNotDoneAreFound(t *testing.T) {
-	for name, runs := range map[string]func(i, n int) bool{
-		"all":            func(int, int) bool { return true },
-		"the first":      func(i, _ int) bool { return i == 0 },
-		"all but a last": func(i, n int) bool { return i+1 < n },
+	for name, b := range map[string]struct {
+		runs func(steps []core.Step) []core.Step
+		want string
+	}{
+		"all":            {func(s []core.Step) []core.Step { return s }, ""},
+		"the first":      {func(s []core.Step) []core.Step { return s[:1] }, "series 1, call 2 of "},
+		"all but a last": {func(s []core.Step) []core.Step { return s[:len(s)-1] }, "series 1, call "},
+		"the last first": {func(s []core.Step) []core.Step { slices.Reverse(s); return s },
+			"series 1, of calls that take what those before them give, call 2 of 2, "},
+		"64 at most": {func(s []core.Step) []core.Step { return s[:min(64, len(s))] }, "a long series, call 65 of 260, "},
 	} {
-		k := &serial{Kernel: reference.Single(core.RMSNorm), runs: runs}
+		k := &serial{Kernel: reference.Single(core.RMSNorm), runs: b.runs}
 		r := kerneltest.AnyOrder(t.Context(), k, core.Float32, 40)
 		if r.Status != kerneltest.OK != (name != "all") || k.series == 0 {
 			t.Errorf("%s of %d series: %v", name, k.series, r.Err())
 		}
-		if name != "all" && !strings.Contains(r.Err().Error(), "series 1, call ") {
-			t.Errorf("%s: %v", name, r.Err())
+		if b.want != "" && !strings.Contains(r.Err().Error(), b.want) {
+			t.Errorf("%s: want %q, got %v", name, b.want, r.Err())
 		}
 	}
 }

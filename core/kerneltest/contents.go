@@ -53,6 +53,8 @@ const (
 	manyKind     = "many inputs known by number"
 	// manyContents is how many there are of each input, as of a model with many layers: more than 8 bits count.
 	manyContents = 1<<8 + 4
+	// firstBit is from which on numbers of contents have bits that none in this process has otherwise.
+	firstBit = 32
 )
 
 // numbers are those of contents, by the names of inputs: nil for inputs whose contents nobody knows.
@@ -68,6 +70,18 @@ func (n numbers) give(at place) {
 			c.In[i].Content = n[a.Name]
 		}
 	}
+}
+
+// apart returns numbers that differ from these in a single bit, one that is higher than any that a host has counted to,
+// for the first few n, and else none yet.
+func (n numbers) apart(i int) numbers {
+	some := numbers{}
+	if bit := firstBit + i - 1; i > 0 && bit < 64 {
+		for of, number := range n {
+			some[of] = number ^ 1<<bit
+		}
+	}
+	return some
 }
 
 // of returns the numbers of one input, which may be several tensors.
@@ -262,7 +276,7 @@ func (t *trial) manyContents(ctx context.Context) error {
 	for i := range 2 * manyContents {
 		n, version := i%manyContents, i%manyContents%len(data)
 		if known[n] == nil {
-			known[n] = numbers{}
+			known[n] = known[0].apart(n)
 		}
 		known[n].give(at)
 		at.calls[core.Forward].Site = fmt.Sprintf("layers.%d.verified", n)

@@ -183,6 +183,12 @@ var manyBugs = map[string]func() func(runFunc, *core.Call) error{
 	"8 bits of a number": keeps(func(_ *core.Call, w core.Tensor) (uint8, bool) {
 		return uint8(w.Content), w.Content != 0
 	}, cloned),
+	"16 bits of a number": keeps(func(_ *core.Call, w core.Tensor) (uint16, bool) {
+		return uint16(w.Content), w.Content != 0
+	}, cloned),
+	"32 bits of a number": keeps(func(_ *core.Call, w core.Tensor) (uint32, bool) {
+		return uint32(w.Content), w.Content != 0
+	}, cloned),
 	"a full table of 64 weights": func() func(runFunc, *core.Call) error {
 		kept, last := map[uint64]core.Tensor{}, core.Tensor{}
 		return func(run runFunc, c *core.Call) error {

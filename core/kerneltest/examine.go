@@ -305,7 +305,8 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
 	}
 	if of := lasting(k, smallest(k, f)); firstWeight(k.Info().Op, of) != "" {
-		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents))
+		all = append(all, trialOf(k, of, o, manyKind, kindTokens, (*trial).manyContents),
+			trialOf(k, core.Facts{DType: f.DType}, o, sharedKind, sharedTokens, (*trial).sharedWeights))
 	}
 	if k.Info().Keeps {
 		all = append(all, trialOf(k, lasting(k, f), o, keptKind, kindTokens, (*trial).keptWithin))

@@ -29,6 +29,12 @@ func ManyContents(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), manyKind, kindTokens), Options{}, (*trial).manyContents)
 }
 
+// SharedWeights is the case of a weight that several uses have, of a kernel and of others.
+func SharedWeights(ctx context.Context, k core.Kernel, d core.DType, others ...core.Kernel) Result {
+	c := specialCase(k.Info().Op, core.Facts{DType: d}, sharedKind, sharedTokens)
+	return try(ctx, k, c, Options{Others: others}, (*trial).sharedWeights)
+}
+
 // ManySizes is the case of calls of many sizes.
 func ManySizes(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, sizesKind, growthSizes), Options{}, (*trial).manySizes)

@@ -138,18 +138,24 @@ func (p prepared) runAt(ctx context.Context, at place, before outputs, poison by
 // runPassAt is runAt for one pass. What it gave is added to now.
 func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, before, now outputs, poison byte,
 	r *Result) {
-	if at.in.of != p.in { // those of a call before may be there still
-		for i, x := range at.in.tensors {
-			copy(x.Data, p.in.tensors[i].Data)
-		}
-		at.in.of = p.in
-	}
+	p.load(at)
 	c := at.calls[pass]
 	if err := runPoisoned(ctx, at.kernel, c, poison); err != nil {
 		r.fail(violation(pass, "", err))
 		return
 	}
 	p.compareAt(c, before, now, r)
+}
+
+// load puts the case's inputs into a place, where those of a call before may be still.
+func (p prepared) load(at place) {
+	if at.in.of == p.in {
+		return
+	}
+	for i, x := range at.in.tensors {
+		copy(x.Data, p.in.tensors[i].Data)
+	}
+	at.in.of = p.in
 }
 
 // compareAt is what runPassAt does with a call that has been run.
@@ -160,8 +166,7 @@ func (p prepared) compareAt(c *core.Call, before, now outputs, r *Result) {
 		if was, ok := before[key]; ok {
 			now[key], err = was, sameBits(was, c.Out[i])
 		} else {
-			x := core.NewTensor(c.Out[i].DType, c.Out[i].Shape...)
-			copy(x.Data, c.Out[i].Data)
+			x := copied(c.Out[i])
 			now[key] = x
 			share, err = p.want[c.Pass].compare(i, x)
 		}
