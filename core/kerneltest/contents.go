@@ -72,8 +72,8 @@ func (n numbers) give(at place) {
 	}
 }
 
-// apart returns numbers that differ from these in a single bit, one that is higher than any that a host has counted to,
-// for the first few n, and else none yet.
+// apart returns, for the first few i, numbers that differ from these in a single bit, one that is higher than any that
+// a host has counted to; and else none yet.
 func (n numbers) apart(i int) numbers {
 	some := numbers{}
 	if bit := firstBit + i - 1; i > 0 && bit < 64 {

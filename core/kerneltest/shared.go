@@ -7,15 +7,15 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// sharedKind is the kind of the case in which several uses have one weight, and sharedTokens how many tokens they have.
+// sharedKind is the kind of the case in which several uses have one weight, and sharedTokens are their tokens.
 const (
 	sharedKind   = "a weight of several uses, known by number"
 	sharedTokens = 3
 )
 
-// sharedWeights finds a kernel that takes what it made of a weight for what it, or another kernel of the plugin, makes of
-// it elsewhere: a model may have the same weight in two ops, such as a head in a loss and in a product, and the same
-// number comes with it. In turn, a use, another with the weight of the first, and the first again.
+// sharedWeights finds a kernel that takes what it made of a weight for what it, or another kernel of the plugin, makes
+// of it elsewhere: a model may have the same weight in two ops, such as a head in a loss and in a product, and the
+// same number comes with it. In turn, a use, another with the weight of the first, and the first again.
 func (t *trial) sharedWeights(ctx context.Context) error {
 	tried := map[core.DType]bool{}
 	for _, f := range kinds(t.Op, t.Facts.DType) {
@@ -43,8 +43,8 @@ func (t *trial) sharedWeights(ctx context.Context) error {
 	return nil
 }
 
-// weightOf is the first weight of a use, if it is one tensor that needs no other to be understood, as those of int8 need
-// scales.
+// weightOf is the first weight of a use, if it is one tensor that needs no other to be understood, as those of int8
+// need scales.
 func weightOf(op core.Op, f core.Facts) (core.Arg, bool) {
 	sig, err := core.NewSignature(op, core.Forward, f)
 	name := firstWeight(op, f)
