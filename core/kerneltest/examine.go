@@ -300,6 +300,7 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, fmt.Sprintf("memory over %d calls", o.Calls), growthTokens, growth),
 		trialOf(k, f, o, "left behind by calls", growthTokens, leftBehind),
 		trialOf(k, f, o, sizesKind, growthSizes, (*trial).manySizes),
+		trialOf(k, core.Facts{DType: f.DType}, o, otherDataKind, 0, (*trial).otherData),
 		trialOf(k, f, o, "at rest after calls", 512, (*trial).atRest),
 		trialOf(k, f, o, "one thread is one", 512, (*trial).keepsToOneThread),
 		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),

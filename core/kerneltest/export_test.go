@@ -40,6 +40,12 @@ func ManySizes(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	return try(ctx, k, specialCase(k.Info().Op, f, sizesKind, growthSizes), Options{}, (*trial).manySizes)
 }
 
+// OtherData is the case of calls each of which has data of its own.
+func OtherData(ctx context.Context, k core.Kernel, d core.DType) Result {
+	c := specialCase(k.Info().Op, core.Facts{DType: d}, otherDataKind, 0)
+	return try(ctx, k, c, Options{}, (*trial).otherData)
+}
+
 // KeptWithin is the case of more inputs than a kernel may keep.
 func KeptWithin(ctx context.Context, k core.Kernel, f core.Facts, kept int64) Result {
 	c := specialCase(k.Info().Op, lasting(k, f), keptKind, kindTokens)

@@ -2,6 +2,7 @@ package kerneltest_test
 
 import (
 	"context"
+	"hash/crc32"
 	"strings"
 	"testing"
 
@@ -30,6 +31,61 @@ func (h *hoarder) Forward(ctx context.Context, c *core.Call) error {
 
 func (h *hoarder) Holdings() (kerneltest.Holdings, error) {
 	return kerneltest.Holdings{Memory: h.memory}, nil
+}
+
+// fewUses are as many as it takes to tell them apart, in little time.
+func fewUses(f core.Facts) bool {
+	return f.Frozen && !f.Bias && f.Rank == 0 && f.Products == core.InvalidDType && f.WeightDType != core.Int8 &&
+		f.DType == core.Float32 && (f.WeightDType == f.DType || f.WeightDType == core.NF4)
+}
+
+// TestWhatIsKeptOfDataIsFound: each of these gives nothing back, but to a call again and again.
+func TestWhatIsKeptOfDataIsFound(t *testing.T) {
+	grows := func(by func(c *core.Call) int) func(c *core.Call) int64 {
+		all := int64(0)
+		return func(c *core.Call) int64 { all += int64(by(c)); return all }
+	}
+	when := func(is func(c *core.Call) bool, size int) func(c *core.Call) int64 {
+		return grows(func(c *core.Call) int {
+			if is(c) {
+				return size
+			}
+			return 0
+		})
+	}
+	seen := map[uint32]bool{}
+	for name, tt := range map[string]struct {
+		keeps func(c *core.Call) int64
+		want  kerneltest.Status
+	}{
+		"nothing": {when(func(c *core.Call) bool { return false }, 0), kerneltest.OK},
+		"a copy of each weight, by its checksum": {grows(func(c *core.Call) int {
+			w := c.Input("weight")
+			if sum := crc32.ChecksumIEEE(w.Data); !seen[sum] {
+				seen[sum] = true
+				return len(w.Data)
+			}
+			return 0
+		}), kerneltest.Failed},
+		"a buffer of each call of many tokens": {when(func(c *core.Call) bool { return c.Tokens() > 512 }, 16<<10),
+			kerneltest.Failed},
+		"something of each call of one token": {when(func(c *core.Call) bool { return c.Tokens() == 1 }, 4096),
+			kerneltest.Failed},
+		"widened weights of NF4": {grows(func(c *core.Call) int {
+			if c.Facts.WeightDType == core.NF4 {
+				return 4 * c.Facts.Dim * c.Facts.Out
+			}
+			return 0
+		}), kerneltest.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &hoarder{Kernel: choosy{reference.Single(core.Linear), fewUses}, keeps: tt.keeps}
+			if r := kerneltest.OtherData(t.Context(), k, core.Float32); r.Status != tt.want {
+				t.Errorf("%s, want %s: %v %s", r.Status, tt.want, r.Err(), r.Reason)
+			}
+		})
+	}
 }
 
 // TestBuffersForEverySizeAreFound: of calls with one number of tokens there is one buffer, however many they are.
