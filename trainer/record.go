@@ -83,7 +83,7 @@ func (r *recorder) send(e journal.Event) {
 			continue
 		}
 		if err != nil {
-			call(r.warn, fmt.Errorf("the journal of the run is not kept from here on: %w", err))
+			call(r.warn, fmt.Errorf("%w; nothing more of the run is written there", err))
 			r.sinks = append(r.sinks[:i:i], r.sinks[i+1:]...)
 			i--
 		}

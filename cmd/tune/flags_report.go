@@ -169,11 +169,12 @@ func (v *viewFlags) follow(job *trainer.Job, w watcher) {
 	v.closers = append(v.closers, w)
 }
 
-// Close ends all views.
-func (v *viewFlags) Close() error {
-	var errs []error
+// close ends all views. One that cannot be written is a warning, as it is in the middle of a run, which has not failed
+// for that.
+func (v *viewFlags) close(a *app) {
 	for _, c := range v.closers {
-		errs = append(errs, c.Close())
+		if err := c.Close(); err != nil {
+			a.note("warning: %v", err)
+		}
 	}
-	return errors.Join(errs...)
 }

@@ -97,6 +97,30 @@ func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
 	}
 }
 
+// TestAFullDiskOfAReportFailsNoRun: what other programs are told of a run is less than the run, in its middle and
+// where only the last row is missing. The journal has all.
+func TestAFullDiskOfAReportFailsNoRun(t *testing.T) {
+	t.Parallel()
+	dir := modelAndText(t, "llama")
+	_, full := smallDisk(t, dir)
+	full()
+	for steps, want := range map[string]string{
+		"1": "tune: warning: trackio: write disk/1.csv: no space left on device\n",
+		"3": "tune: warning: trackio: write disk/3.csv: no space left on device; nothing more of the run is written there\n",
+	} {
+		cmd := tuneIn(t, dir, "train", "--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16",
+			"--eval-size", "0", "--steps", steps, "--out", steps, "--report-to", "trackio=disk")
+		err := cmd.Run()
+		if said := stderrOf(cmd); err != nil || strings.Count(said, "no space") != 1 || !strings.Contains(said, want) {
+			t.Errorf("%v\n%s\nwant success and %q", err, said, want)
+		}
+		run, err := journal.Read(filepath.Join(dir, steps))
+		if err != nil || run.End == nil || len(run.Steps) != run.End.Step || len(run.Steps) == 0 {
+			t.Errorf("the journal is %+v, %v", run, err)
+		}
+	}
+}
+
 // TestTheOutputFolderMayBeADisk: where a file system is mounted no folder can be renamed to.
 func TestTheOutputFolderMayBeADisk(t *testing.T) {
 	t.Parallel()

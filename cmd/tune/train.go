@@ -150,7 +150,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 			return err
 		}
 		defer closing(claim, &err)
-		defer closing(&t.view, &err)
+		defer t.view.close(a)
 	}
 	if err := t.fitModel(c); err != nil {
 		return err

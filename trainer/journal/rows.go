@@ -55,6 +55,7 @@ type Rows struct {
 
 	earlier *Run
 	pending *Row
+	failed  bool // half a row may be there, which another would spoil, too
 }
 
 var (
@@ -113,11 +114,13 @@ func (r *Rows) add(row Row) error {
 	return err
 }
 
-// Flush writes the row that is not known to be whole.
+// Flush writes the row that is not known to be whole. After an error of Write nothing more is written.
 func (r *Rows) Flush() error {
 	p := r.pending
-	if r.pending = nil; p == nil {
+	if r.pending = nil; p == nil || r.failed {
 		return nil
 	}
-	return r.Write(*p)
+	err := r.Write(*p)
+	r.failed = err != nil
+	return err
 }

@@ -55,7 +55,7 @@ func New(dir, name string) (*Writer, error) {
 // row writes what was measured of a step. A number that is not finite is left out.
 func (w *Writer) row(r journal.Row) error {
 	if err := w.widen(r.Scalars); err != nil {
-		return fmt.Errorf("trackio: %w", err)
+		return err
 	}
 	line := make([]string, 2+len(w.columns))
 	line[0], line[1] = strconv.Itoa(r.Step), r.Time.UTC().Format(time.RFC3339Nano)
@@ -80,11 +80,11 @@ func (w *Writer) widen(all []journal.Scalar) error {
 	}
 	so, err := os.Open(w.path)
 	if err != nil {
-		return err
+		return fmt.Errorf("trackio: %w", err)
 	}
 	lines, err := csv.NewReader(so).ReadAll()
 	if err = errors.Join(err, so.Close()); err != nil {
-		return err
+		return fmt.Errorf("trackio: %s: %w", w.path, err)
 	}
 	for i := range lines {
 		lines[i] = append(lines[i], make([]string, len(w.columns)-before)...)
@@ -94,7 +94,7 @@ func (w *Writer) widen(all []journal.Scalar) error {
 	}
 	lines[0] = append([]string{"step", "timestamp"}, w.heads...)
 	if _, err := w.file.Seek(0, 0); err != nil {
-		return err
+		return fmt.Errorf("trackio: %w", err)
 	}
 	return w.lines(w.file, lines) // longer than what was there
 }
@@ -128,8 +128,9 @@ func (w *Writer) lines(to *os.File, lines [][]string) error {
 
 // Close brings the file to the disk.
 func (w *Writer) Close() error {
-	if err := errors.Join(w.Flush(), w.file.Sync(), w.file.Close()); err != nil {
-		return fmt.Errorf("trackio: %w", err)
+	err := w.Flush()
+	if ended := errors.Join(w.file.Sync(), w.file.Close()); ended != nil {
+		err = errors.Join(err, fmt.Errorf("trackio: %w", ended))
 	}
-	return nil
+	return err
 }

@@ -167,10 +167,11 @@ func (w *Writer) write(kind protowire.Number, data []byte) error {
 
 // Close brings the run to the disk.
 func (w *Writer) Close() error {
-	if err := errors.Join(w.Flush(), w.log.close()); err != nil {
-		return fmt.Errorf("wandb: %w", err)
+	err := w.Flush()
+	if ended := w.log.close(); ended != nil {
+		err = errors.Join(err, fmt.Errorf("wandb: %w", ended))
 	}
-	return nil
+	return err
 }
 
 func appendBytes(b []byte, field protowire.Number, data []byte) []byte {
