@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -187,7 +189,25 @@ func (g *generateFlags) text() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--prompt-file: %w", plainfile.Explain(err))
 	}
+	if b, err = asUTF8(b); err != nil {
+		return "", fmt.Errorf("--prompt-file: %s: %w", g.file, err)
+	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+// asUTF8 returns a text without the mark that some programs begin one with. What is not UTF-8 the model would read as
+// other characters.
+func asUTF8(text []byte) ([]byte, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			return nil, fmt.Errorf("line %d has a byte that is not UTF-8 (%#02x): convert the file to UTF-8",
+				1+bytes.Count(text[:at], []byte("\n")), text[at])
+		}
+		at += size
+	}
+	return text, nil
 }
 
 func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err error) {

@@ -53,6 +53,9 @@ func readPrompts(path string) ([]promptLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--prompts: %w", plainfile.Explain(err))
 	}
+	if text, err = asUTF8(text); err != nil {
+		return nil, fmt.Errorf("--prompts: %s: %w", path, err)
+	}
 	var all []promptLine
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -62,7 +65,7 @@ func readPrompts(path string) ([]promptLine, error) {
 		p := promptLine{}
 		err := plainjson.Unmarshal(line, &p)
 		if err == nil {
-			err = p.check()
+			err = cmp.Or(plainjson.Surrogates(line), p.check())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--prompts: %s:%d: %w", path, n, err)
