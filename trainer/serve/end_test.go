@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -59,6 +60,32 @@ func TestAClientThatHangsUpEndsItsText(t *testing.T) {
 		cancel()
 		asked.Wait()
 		until(t, "no text goes on", func() bool { return p.Stats().Running == 0 })
+	}
+}
+
+// TestAClientThatEndsItsSideIsTold: what it gets is no good answer with nothing in it. What comes wrong is not taken
+// for what comes too late, after which a client would come again.
+func TestAClientThatEndsItsSideIsTold(t *testing.T) {
+	for request, status := range map[string]string{
+		"Content-Length: 15\r\n\r\n{\"prompt\": \"x\"}":              "499",
+		"Content-Length: 99\r\n\r\n{\"prompt\": \"x\"}":              "400",
+		"Transfer-Encoding: chunked\r\n\r\nz\r\n{\"prompt\": \"x\"}": "400",
+	} {
+		s := start(t, &parrot{wait: make(chan struct{})}, plainTemplate, nil)
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+request)
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(c)
+		right := strings.HasPrefix(string(said), "HTTP/1.1 "+status+" ") && strings.Contains(string(said), `{"error":`)
+		if err != nil || !right {
+			t.Errorf("%q gets %q, %v; want status %s and an error", request, said, err, status)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -74,7 +75,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into interface{ ch
 	}
 	if err != nil {
 		e := badRequest("", "the request has not come whole: %v", err)
-		e.status = http.StatusRequestTimeout
+		if errors.Is(err, os.ErrDeadlineExceeded) { // clients come again by themselves
+			e.status = http.StatusRequestTimeout
+		}
 		return e
 	}
 	// Or the wait for the client to hang up would end with the time to send.

@@ -20,6 +20,11 @@ func extendWrite(w http.ResponseWriter) {
 // statusGone counts clients that have hung up before there was an answer; some proxies have the same number for them.
 const statusGone = 499
 
+// errLeft is for a client that has hung up on one side alone, and would take an answer with nothing in it for a good
+// one.
+var errLeft = &apiError{status: statusGone, Kind: invalidRequest, Message: "the client has closed its side of the " +
+	"connection, which ends a request: keep it open until the answer has come"}
+
 // watcher sees what becomes of a request.
 type watcher struct {
 	http.ResponseWriter
@@ -60,7 +65,7 @@ func (s *Server) watched(next http.Handler) http.Handler {
 		next.ServeHTTP(seen, r)
 		took := time.Since(begun)
 		if seen.status == 0 {
-			seen.status = statusGone
+			writeError(seen, errLeft)
 		}
 		s.metrics.request(r.Pattern, seen.status, took)
 		if _, known := errors.AsType[*apiError](seen.err); seen.err != nil && !known {
