@@ -2,6 +2,8 @@ package trainer_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -235,7 +237,7 @@ func TestAMergedFolderHasTheTemplateOfItsAdapter(t *testing.T) {
 	}
 	merged := func(out string) string {
 		out = filepath.Join(t.TempDir(), out)
-		if _, err := trainer.Merge(base, adapter, out, autograd.Heap{}); err != nil {
+		if _, err := trainer.Merge(t.Context(), base, adapter, out, autograd.Heap{}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(filepath.Join(out, name))
@@ -251,5 +253,12 @@ func TestAMergedFolderHasTheTemplateOfItsAdapter(t *testing.T) {
 	write(adapter, "the adapter's")
 	if got := merged("second"); got != "the adapter's" {
 		t.Errorf("the template is %q", got)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	out := t.TempDir()
+	_, err := trainer.Merge(ctx, base, adapter, filepath.Join(out, "third"), autograd.Heap{})
+	if left, _ := filepath.Glob(filepath.Join(out, "third*")); !errors.Is(err, context.Canceled) || len(left) > 0 {
+		t.Errorf("interrupted: %v; it has left %v", err, left)
 	}
 }

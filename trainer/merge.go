@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,9 +15,9 @@ import (
 // Merge writes to the folder out, which must not exist or be empty, the model of a folder
 // with an adapter merged into its weights, in the dtypes of the model's files, and with the
 // chat template that the adapter was trained with, if its folder has one. The folder
-// appears under its name only when it is complete. What bitsandbytes has quantised is quantised again, as it
+// appears under its name only when it is complete; when ctx ends before it is written, nothing is. What bitsandbytes has quantised is quantised again, as it
 // was; the warning then says by how much that rounds, and is "" otherwise.
-func Merge(model, adapter, out string, mem core.Memory) (warning string, err error) {
+func Merge(ctx context.Context, model, adapter, out string, mem core.Memory) (warning string, err error) {
 	claim, err := checkpoint.NewClaim(out)
 	if err != nil {
 		return "", err
@@ -32,6 +33,9 @@ func Merge(model, adapter, out string, mem core.Memory) (warning string, err err
 		return "", err
 	}
 	defer m.Free()
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	if err := m.Merge(); err != nil {
 		return "", err
 	}
@@ -52,6 +56,9 @@ func Merge(model, adapter, out string, mem core.Memory) (warning string, err err
 	saved, err := m.Saved()
 	if err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", out, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
 	}
 	if err := writeModel(folder, saved, files); err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", out, err)

@@ -220,7 +220,7 @@ func TestModulesBesideAdaptersAreSaved(t *testing.T) {
 		t.Errorf("%d parameters of a model that writes are trainable", n)
 	}
 	merged := filepath.Join(t.TempDir(), "merged")
-	if _, err := trainer.Merge(base, out, merged, autograd.Heap{}); err != nil {
+	if _, err := trainer.Merge(t.Context(), base, out, merged, autograd.Heap{}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := models.Load(merged, autograd.Heap{})

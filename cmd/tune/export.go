@@ -43,7 +43,7 @@ func (a *app) exportCommand() *Command {
 		", ")+"; default: as in the folder")
 	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of a LoRA adapter, which is written in place of the model")
 	f.StringVar(&modelfile, "modelfile", "", "write a Modelfile for Ollama to this `FILE`, too, which must not exist")
-	return c.finish(func(_ context.Context, _ []string) (err error) {
+	return c.finish(func(ctx context.Context, _ []string) (err error) {
 		for _, needed := range []string{"model", "gguf"} {
 			if c.Flags.Lookup(needed).Value.String() == "" {
 				return c.usagef("--%s is missing: export needs --model and --gguf", needed)
@@ -60,7 +60,7 @@ func (a *app) exportCommand() *Command {
 		if err := checkModelfile(c, modelfile, o.Out); err != nil {
 			return err
 		}
-		return a.export(o, adapter, modelfile)
+		return a.export(ctx, o, adapter, modelfile)
 	})
 }
 
@@ -82,7 +82,7 @@ func checkModelfile(c *Command, file, model string) error {
 	return nil
 }
 
-func (a *app) export(o gguf.Options, adapter, modelfile string) (err error) {
+func (a *app) export(ctx context.Context, o gguf.Options, adapter, modelfile string) (err error) {
 	a.saves = true
 	mem, err := newMemory()
 	if err != nil {
@@ -91,9 +91,9 @@ func (a *app) export(o gguf.Options, adapter, modelfile string) (err error) {
 	defer closing(mem, &err)
 	var r *gguf.Result
 	if adapter != "" {
-		r, err = gguf.ExportAdapter(o, adapter, mem)
+		r, err = gguf.ExportAdapter(ctx, o, adapter, mem)
 	} else {
-		r, err = gguf.Export(o, mem)
+		r, err = gguf.Export(ctx, o, mem)
 	}
 	if err != nil {
 		return err

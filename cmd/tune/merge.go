@@ -22,7 +22,7 @@ func (a *app) mergeCommand() *Command {
 	f.StringVar(&model, "model", "", "the model `FOLDER`")
 	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of the adapter")
 	f.StringVar(&out, "out", "", "the `FOLDER` to save, which must not exist or be empty")
-	return c.finish(func(_ context.Context, _ []string) (err error) {
+	return c.finish(func(ctx context.Context, _ []string) (err error) {
 		for _, needed := range []string{"model", "adapter", "out"} {
 			if c.Flags.Lookup(needed).Value.String() == "" {
 				return c.usagef("--%s is missing: merge needs --model, --adapter and --out", needed)
@@ -34,7 +34,7 @@ func (a *app) mergeCommand() *Command {
 			return err
 		}
 		defer closing(mem, &err)
-		warning, err := trainer.Merge(model, adapter, out, mem)
+		warning, err := trainer.Merge(ctx, model, adapter, out, mem)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // ExportAdapter writes the LoRA adapter of a folder for the model of o.Model, whose own file is written
 // by Export; o.Type is f32, the default, or f16. mem holds what a model of this shape takes, and the adapter.
-func ExportAdapter(o Options, adapter string, mem core.Memory) (*Result, error) {
+func ExportAdapter(ctx context.Context, o Options, adapter string, mem core.Memory) (*Result, error) {
 	if err := checkpoint.Vacant(o.Out); err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
@@ -40,14 +41,14 @@ func ExportAdapter(o Options, adapter string, mem core.Memory) (*Result, error) 
 	if err := groupsOf(o.Model, m); err != nil { // the model that it is for
 		return nil, fmt.Errorf("gguf: %s: %w", o.Model, err)
 	}
-	r, err := exportAdapter(o, adapter, m, as)
+	r, err := exportAdapter(ctx, o, adapter, m, as)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %s: %w", adapter, err)
 	}
 	return r, nil
 }
 
-func exportAdapter(o Options, adapter string, m *models.Model, as Type) (*Result, error) {
+func exportAdapter(ctx context.Context, o Options, adapter string, m *models.Model, as Type) (*Result, error) {
 	f, err := familyOf(m)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func exportAdapter(o Options, adapter string, m *models.Model, as Type) (*Result
 			"give llama.cpp --chat-template-file")
 	}
 	r.Tensors = len(out.tensors)
-	r.Bytes, err = save(o.Out, out)
+	r.Bytes, err = save(ctx, o.Out, out)
 	return r, err
 }
 

@@ -46,7 +46,8 @@ func adapter(t *testing.T, dir string, c lora.Config) string {
 func exportAdapter(t *testing.T, dir, adapter string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "adapter.gguf")
-	if _, err := gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, adapter, autograd.Heap{}); err != nil {
+	o := gguf.Options{Model: dir, Out: out}
+	if _, err := gguf.ExportAdapter(t.Context(), o, adapter, autograd.Heap{}); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -133,7 +134,7 @@ func TestAdaptersThatTheFormatHasNoPlaceForAreRefused(t *testing.T) {
 	dir := small(t, "qwen3_moe", map[string]any{"mlp_only_layers": []int{}})
 	folder := adapter(t, dir, lora.Config{Rank: 2})
 	out := filepath.Join(t.TempDir(), "x.gguf")
-	_, err := gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, folder, autograd.Heap{})
+	_, err := gguf.ExportAdapter(t.Context(), gguf.Options{Model: dir, Out: out}, folder, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "of a single expert") || !strings.Contains(err.Error(),
 		"tune merge") {
 		t.Errorf("error %v", err)
@@ -141,12 +142,12 @@ func TestAdaptersThatTheFormatHasNoPlaceForAreRefused(t *testing.T) {
 	for _, target := range []string{"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"} {
 		dir := small(t, "deepseek_v3", latent())
 		ignored := adapter(t, dir, lora.Config{Rank: 2, Targets: []string{target}})
-		_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, ignored, autograd.Heap{})
+		_, err = gguf.ExportAdapter(t.Context(), gguf.Options{Model: dir, Out: out}, ignored, autograd.Heap{})
 		if err == nil || !strings.Contains(err.Error(), target) || !strings.Contains(err.Error(), "ignores") {
 			t.Errorf("%s: error %v", target, err)
 		}
 	}
-	_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out, Type: "q8_0"}, folder, autograd.Heap{})
+	_, err = gguf.ExportAdapter(t.Context(), gguf.Options{Model: dir, Out: out, Type: "q8_0"}, folder, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "an adapter is f32 or f16") {
 		t.Errorf("error %v", err)
 	}
@@ -173,7 +174,7 @@ func TestAnAdapterHasOneAlpha(t *testing.T) {
 			continue
 		}
 		out := filepath.Join(t.TempDir(), "x.gguf")
-		_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, folder, autograd.Heap{})
+		_, err = gguf.ExportAdapter(t.Context(), gguf.Options{Model: dir, Out: out}, folder, autograd.Heap{})
 		if err == nil || !strings.Contains(err.Error(), "different scales, of which GGUF has one; merge it with tune") {
 			t.Errorf("%s: error %v", pattern, err)
 		}

@@ -1,9 +1,11 @@
 package gguf
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -30,10 +32,10 @@ type Result struct {
 	Notes   []string // what llama.cpp does otherwise and what to do about it
 }
 
-// Export writes a model. The file appears under its name only when it is complete. A model
-// that llama.cpp would compute otherwise is an error. mem holds what a model of its shape takes,
-// and no weights.
-func Export(o Options, mem core.Memory) (*Result, error) {
+// Export writes a model. The file appears under its name only when it is complete; when ctx ends, nothing is left of
+// it. A model that llama.cpp would compute otherwise is an error. mem holds what a model of its shape takes, and no
+// weights.
+func Export(ctx context.Context, o Options, mem core.Memory) (*Result, error) {
 	if err := checkpoint.Vacant(o.Out); err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
@@ -55,7 +57,7 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 	}
 	var r *Result
 	if err = m.Fits(set); err == nil {
-		r, err = export(o, m, set)
+		r, err = export(ctx, o, m, set)
 	}
 	if err = errors.Join(err, set.Close()); err != nil {
 		return nil, fmt.Errorf("gguf: %s: %w", o.Model, err)
@@ -63,7 +65,7 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 	return r, nil
 }
 
-func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
+func export(ctx context.Context, o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 	f, err := familyOf(m)
 	if err == nil {
 		err = groups(m, set)
@@ -121,12 +123,12 @@ func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 		}
 	}
 	r.Tensors = len(out.tensors)
-	r.Bytes, err = save(o.Out, out)
+	r.Bytes, err = save(ctx, o.Out, out)
 	return r, err
 }
 
 // save writes the file, if there is room for it.
-func save(path string, out *file) (int, error) {
+func save(ctx context.Context, path string, out *file) (int, error) {
 	size, err := out.bytes()
 	if err != nil {
 		return 0, err
@@ -135,7 +137,7 @@ func save(path string, out *file) (int, error) {
 		return 0, fmt.Errorf("%s takes %s, and there are %s free", path, amount.Bytes(int64(size)),
 			amount.Bytes(int64(free)))
 	}
-	return size, checkpoint.WriteNew(path, 0o644, out.writeTo)
+	return size, checkpoint.WriteNew(path, 0o644, func(w io.Writer) error { return out.writeTo(ctx, w) })
 }
 
 // nameOf is what programs show of the model.

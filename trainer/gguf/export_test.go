@@ -2,7 +2,9 @@ package gguf_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -62,6 +64,19 @@ func TestAFileHasTheWeightsOfTheFolder(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAnInterruptedExportLeavesNothing: neither the file nor a part of one.
+func TestAnInterruptedExportLeavesNothing(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	out := t.TempDir()
+	_, err := gguf.Export(ctx, gguf.Options{Model: small(t, "llama", nil), Out: filepath.Join(out, "x.gguf")},
+		autograd.Heap{})
+	left, readErr := os.ReadDir(out)
+	if !errors.Is(err, context.Canceled) || len(left) != 0 || readErr != nil {
+		t.Errorf("%v; it has left %v, %v", err, left, readErr)
 	}
 }
 
@@ -240,7 +255,7 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "x.gguf")
-			_, err := gguf.Export(gguf.Options{Model: small(t, tt.family, tt.change), Out: out}, autograd.Heap{})
+			_, err := gguf.Export(t.Context(), gguf.Options{Model: small(t, tt.family, tt.change), Out: out}, autograd.Heap{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "config.json") {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -302,7 +317,8 @@ func TestGemmasSpacesAreText(t *testing.T) {
 			model := all["model"].(map[string]any)
 			model["merges"] = change(model["merges"].([]any))
 		})
-		_, err := gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+		_, err := gguf.Export(t.Context(), gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")},
+			autograd.Heap{})
 		if err == nil || !strings.Contains(err.Error(), "has merges far apart") {
 			t.Errorf("%s: error %v", why, err)
 		}
@@ -333,7 +349,7 @@ func TestASpaceThatLlamaCppDoesNotPutIsNoted(t *testing.T) {
 		step := byteLevel(true)
 		step["add_prefix_space"] = before
 		o := gguf.Options{Model: cutting(t, small(t, "llama", nil), []any{step}), Out: filepath.Join(t.TempDir(), "x.gguf")}
-		r, err := gguf.Export(o, autograd.Heap{})
+		r, err := gguf.Export(t.Context(), o, autograd.Heap{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +402,8 @@ func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 			}
 			write(t, dir, "tokenizer.json", all)
 			write(t, dir, "tokenizer_config.json", map[string]any{"eos_token": "</s>"})
-			_, err := gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+			_, err := gguf.Export(t.Context(), gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")},
+				autograd.Heap{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -401,7 +418,7 @@ func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 			v.Tensor.Float32s()[5] = -70000
 		}
 	})
-	_, err := gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
+	_, err := gguf.Export(t.Context(), gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
 		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "-70000 is more than f16 can hold") ||
 		!strings.Contains(err.Error(), "1.mlp.up_proj") {
@@ -423,7 +440,8 @@ func TestATensorThatTheModelHasNoPlaceForIsRefused(t *testing.T) {
 	}
 	fields["attention_bias"] = false
 	write(t, dir, "config.json", fields)
-	_, err = gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+	_, err = gguf.Export(t.Context(), gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")},
+		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "no place in this model: model.layers.0.self_attn.k_proj.bias") {
 		t.Errorf("error %v", err)
 	}
@@ -443,7 +461,8 @@ func TestAQuantisedFolderIsRefusedByWhatHasMadeIt(t *testing.T) {
 	fields["quantization_config"] = map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true,
 		"bnb_4bit_quant_type": "nf4"}
 	write(t, dir, "config.json", fields)
-	_, err = gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+	_, err = gguf.Export(t.Context(), gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")},
+		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "quant_method bitsandbytes") ||
 		!strings.Contains(err.Error(), "export the model that it was made from, with any adapter merged into that") {
 		t.Errorf("error %v", err)
@@ -453,7 +472,7 @@ func TestAQuantisedFolderIsRefusedByWhatHasMadeIt(t *testing.T) {
 func TestEveryFamilyIsExportedOrSaysWhyNot(t *testing.T) {
 	for _, f := range models.Families() {
 		out := filepath.Join(t.TempDir(), "x.gguf")
-		_, err := gguf.Export(gguf.Options{Model: small(t, f.Type, nil), Out: out}, autograd.Heap{})
+		_, err := gguf.Export(t.Context(), gguf.Options{Model: small(t, f.Type, nil), Out: out}, autograd.Heap{})
 		if err != nil && (!strings.Contains(err.Error(), "config.json: ") || !strings.HasSuffix(err.Error(),
 			"cannot be exported")) {
 			t.Errorf("%s: %v", f.Type, err)

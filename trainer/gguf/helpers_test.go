@@ -23,7 +23,7 @@ import (
 func export(t *testing.T, dir, kind string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "model.gguf")
-	if _, err := gguf.Export(gguf.Options{Model: dir, Type: kind, Out: out}, autograd.Heap{}); err != nil {
+	if _, err := gguf.Export(t.Context(), gguf.Options{Model: dir, Type: kind, Out: out}, autograd.Heap{}); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func (f *file) bytes() (int, error) {
 }
 
 // writeTo writes the file.
-func (f *file) writeTo(w io.Writer) error {
+func (f *file) writeTo(ctx context.Context, w io.Writer) error {
 	head, err := f.header()
 	if err != nil {
 		return err
@@ -78,6 +79,9 @@ func (f *file) writeTo(w io.Writer) error {
 		return err
 	}
 	for _, t := range f.tensors {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		before := out.n
 		if err := t.write(out); err != nil {
 			return fmt.Errorf("tensor %s: %w", t.name, err)
