@@ -12,7 +12,7 @@ import (
 // others: [T] of logits [T, V]. It is computed though no loss needs it.
 func Likeliest(c *Context, logits *autograd.Value) *autograd.Value {
 	t, v := logits.Shape()[0], logits.Shape()[1]
-	best := c.G.ApplyAll(autograd.Op{Name: "likeliest", Outputs: []autograd.Spec{autograd.Int32(t)},
+	return c.G.Apply(autograd.Op{Name: "likeliest", Outputs: []autograd.Spec{autograd.Int32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, best := in[0].Float32s(), in[1].Int32s(), out[0].Int32s()
 			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
@@ -31,7 +31,5 @@ func Likeliest(c *Context, logits *autograd.Value) *autograd.Value {
 				}
 			})
 			return nil
-		}}, logits, c.labels)[0]
-	best.Keep()
-	return best
+		}}, logits, c.labels).Keep()
 }

@@ -25,79 +25,88 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 // those of all tokens, as transformers' LabelSmoother has it.
 func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
-	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
-	op := autograd.Op{Name: "cross_entropy",
-		Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
-			saved, losses := out[1].Float32s(), out[2].Float32s() // per row: the largest logit, and what expSum says
-			if err := labelsInRange(labels, v, c.S); err != nil {
-				return err
-			}
-			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
-				buf := bufs.Get().(*[1 << 10]float32)
-				defer bufs.Put(buf)
-				for r := lo; r < hi; r++ {
-					saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
-					if y := target(labels, r, c.S); y >= 0 {
-						high, sum := expSum(x[r*v:(r+1)*v], buf[:])
-						saved[2*r], saved[2*r+1] = high, float32(sum)
-						losses[r] = float32(float64(high-x[r*v+y]) + math.Log(sum))
-						if share > 0 {
-							mean := sum64(x[r*v:(r+1)*v]) / float64(v)
-							losses[r] = float32((1-share)*float64(high-x[r*v+y]) + share*(float64(high)-mean) + math.Log(sum))
-						}
-					}
-				}
-			})
-			if c.Weigh != nil {
-				loss, err := c.Weigh(losses, out[3].Float32s())
-				out[0].Float32s()[0] = float32(loss)
-				return err
-			}
-			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
-			return nil
-		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, InPlace: true,
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
-				scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
-				var slopes []float32 // with Weigh, instead of a share for all alike
-				if c.Weigh != nil {
-					slopes = g.Out[3].Float32s()
-				}
-				simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
-					for r := lo; r < hi; r++ {
-						row := dx[r*v : (r+1)*v]
-						y := target(labels, r, c.S)
-						scale := scale
-						if slopes != nil {
-							scale = float64(g.DOut[0].Float32s()[0]) * float64(slopes[r])
-						}
-						if y < 0 || scale == 0 {
-							clear(row)
-							continue
-						}
-						// Not exp(x - log sum): a logarithm near a large logit has few digits left.
-						simd.ExpSum(row, x[r*v:(r+1)*v], 1, saved[2*r])
-						simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
-						row[y] -= float32((1 - share) * scale)
-						if share > 0 {
-							each := float32(share * scale / float64(v))
-							for i := range row {
-								row[i] -= each
-							}
-						}
-					}
-				})
-				return nil
-			}},
-	}
+	l := &entropyLoss{c: c, t: t, v: v, share: share}
+	op := autograd.Op{Name: "cross_entropy", Forward: l.forward,
+		Outputs:  []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, InPlace: true, Run: l.backward}}
 	if c.Weigh != nil {
 		op.Outputs = append(op.Outputs, autograd.Float32(t))
 		op.Backward.Outputs = append(op.Backward.Outputs, 3)
 	}
 	return op
+}
+
+// entropyLoss is the operation, of logits [T, V].
+type entropyLoss struct {
+	c     *Context
+	t, v  int
+	share float64
+}
+
+// expRooms has room for the exponentials of a part of a row.
+var expRooms = sync.Pool{New: func() any { return new([1 << 10]float32) }}
+
+func (l *entropyLoss) forward(_ context.Context, in, out []core.Tensor) error {
+	x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
+	saved, losses := out[1].Float32s(), out[2].Float32s() // per row: the largest logit, and what expSum says
+	if err := labelsInRange(labels, l.v, l.c.S); err != nil {
+		return err
+	}
+	simd.Parallel(l.t, max(1, grain/l.v), func(lo, hi int) {
+		buf := expRooms.Get().(*[1 << 10]float32)
+		defer expRooms.Put(buf)
+		for r := lo; r < hi; r++ {
+			row := x[r*l.v : (r+1)*l.v]
+			saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
+			if y := target(labels, r, l.c.S); y >= 0 {
+				high, sum := expSum(row, buf[:])
+				saved[2*r], saved[2*r+1] = high, float32(sum)
+				losses[r] = float32(float64(high-row[y]) + math.Log(sum))
+				if l.share > 0 {
+					mean := sum64(row) / float64(l.v)
+					losses[r] = float32((1-l.share)*float64(high-row[y]) + l.share*(float64(high)-mean) + math.Log(sum))
+				}
+			}
+		}
+	})
+	if l.c.Weigh != nil {
+		loss, err := l.c.Weigh(losses, out[3].Float32s())
+		out[0].Float32s()[0] = float32(loss)
+		return err
+	}
+	out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
+	return nil
+}
+
+func (l *entropyLoss) backward(_ context.Context, g *autograd.Grads) error {
+	x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
+	upstream := float64(g.DOut[0].Float32s()[0])
+	scaleOf := func(int) float64 { return upstream / float64(g.In[2].Float32s()[0]) }
+	if l.c.Weigh != nil { // instead of a share for all alike
+		slopes := g.Out[3].Float32s()
+		scaleOf = func(r int) float64 { return upstream * float64(slopes[r]) }
+	}
+	simd.Parallel(l.t, max(1, grain/l.v), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row := dx[r*l.v : (r+1)*l.v]
+			y, scale := target(labels, r, l.c.S), scaleOf(r)
+			if y < 0 || scale == 0 {
+				clear(row)
+				continue
+			}
+			// Not exp(x - log sum): a logarithm near a large logit has few digits left.
+			simd.ExpSum(row, x[r*l.v:(r+1)*l.v], 1, saved[2*r])
+			simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
+			row[y] -= float32((1 - l.share) * scale)
+			if l.share > 0 {
+				each := float32(l.share * scale / float64(l.v))
+				for i := range row {
+					row[i] -= each
+				}
+			}
+		}
+	})
+	return nil
 }
 
 // logitsOf records the logits of a head, x [T, D], capped if there is a cap.
