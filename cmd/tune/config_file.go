@@ -177,13 +177,14 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	}
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
-		if sentence := foreignSentence(key); sentence != "" {
-			if null || off(value) {
-				return nil // it asks for nothing
-			}
+		switch sentence := foreignSentence(key); {
+		case sentence == "":
+			return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
+		case null || off(value):
+			return nil // it asks for nothing
+		default:
 			return errors.New(sentence)
 		}
-		return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
 	}
 	if first, twice := s.from[name]; twice {
 		return fmt.Errorf("%s has set it already", first)
@@ -192,6 +193,11 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	if null || s.given[name] {
 		return nil
 	}
+	return s.assign(flag, key, node, value)
+}
+
+// assign gives a flag the value of a key.
+func (s *settings) assign(flag *pflag.Flag, key string, node *yaml.Node, value string) error {
 	theirs := theirValues[key]
 	for _, value := range each(flag, node, value) {
 		ours, known := theirs[value]
@@ -200,7 +206,7 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		}
 		// Where their words for a truth are not ours, no others are taken: 1 would mean the opposite.
 		strange := !known && theirs != nil && flag.Value.Type() == "bool"
-		err := s.command.Flags.Set(name, ours)
+		err := s.command.Flags.Set(flag.Name, ours)
 		if err != nil && flag.Value.Type() == "string" {
 			return errors.Unwrap(err) // which says what there should be
 		}

@@ -123,9 +123,7 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 
 // Close ends the kernels and gives the memory back. It says what went wrong with plugins and was dealt with.
 func (in *inference) Close() error {
-	if in.registry != nil {
-		printHealth(in.stderr, in.registry)
-	}
+	printHealth(in.stderr, in.registry)
 	err := in.registry.Close()
 	if in.memory != nil {
 		err = errors.Join(err, in.memory.Close())

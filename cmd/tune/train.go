@@ -179,15 +179,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return a.advise(ctx, c, t, nil, reg, err)
 	}
 	defer closing(job, &err)
-	job.Resume, job.Claim, job.Unsaved, job.World = t.resume, claim, a.unsaved, a.world
-	a.again = newAgain(c, &t.kernels.plugins)
-	if err := t.keepConfig(c, job); err != nil {
+	job.Claim = claim
+	if err := a.equip(c, t, job); err != nil {
 		return err
-	}
-	if !a.follows() {
-		if err := a.noteData(job.Config.Data, job.Corpus); err != nil {
-			return err
-		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
@@ -201,11 +195,21 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 			return err
 		}
 	}
+	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
+	return a.advise(ctx, c, t, job.Model, reg, err)
+}
+
+// equip gives a job what the command knows besides, and says what of the data is not used.
+func (a *app) equip(c *Command, t *trainFlags, job *trainer.Job) error {
+	job.Resume, job.Unsaved, job.World = t.resume, a.unsaved, a.world
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
-	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
-	return a.advise(ctx, c, t, job.Model, reg, err)
+	a.again = newAgain(c, &t.kernels.plugins)
+	if err := t.keepConfig(c, job); err != nil || a.follows() {
+		return err
+	}
+	return a.noteData(job.Config.Data, job.Corpus)
 }
 
 // place claims the folder to save, and opens what watches the run.
@@ -372,16 +376,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	forget := func() bool { return true }
 	defer func() { forget() }()
 	job.Hooks.OnPatch = func(r *core.Report) {
-		forget = context.AfterFunc(ctx, func() {
-			a.told.Store(true)
-			if a.world != nil { // a launcher ends the ranks in the same way when one has died, and then kills them
-				time.Sleep(headStart)
-			}
-			if a.follows() {
-				return
-			}
-			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
-		})
+		forget = context.AfterFunc(ctx, a.noteInterrupted)
 		if job.Config.Kernels == "none" {
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
@@ -409,6 +404,17 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	a.printNext(text, job.Config, s, example != nil)
 	return err
+}
+
+// noteInterrupted says what a run does that was interrupted.
+func (a *app) noteInterrupted() {
+	a.told.Store(true)
+	if a.world != nil { // a launcher ends the ranks in the same way when one has died, and then kills them
+		time.Sleep(headStart)
+	}
+	if !a.follows() {
+		a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
+	}
 }
 
 // printHealth says what went wrong with plugins and was dealt with, if anything was.
