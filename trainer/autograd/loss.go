@@ -74,12 +74,16 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int, weigh Weig
 		if err := run(call); err != nil || weigh != nil {
 			return err
 		}
-		sum := 0.0
-		for t, l := range losses.Float32s() {
-			sum += float64(l) * float64(share.Float32s()[t])
-		}
-		loss[0] = float32(sum)
+		loss[0] = float32(shared(losses.Float32s(), share.Float32s()))
 		return nil
 	}
 	return o, nil
+}
+
+// shared is the sum of the losses of tokens, each times its share.
+func shared(losses, shares []float32) (sum float64) {
+	for t, l := range losses {
+		sum += float64(l) * float64(shares[t])
+	}
+	return sum
 }
