@@ -145,8 +145,7 @@ func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *kille
 				return
 			case <-time.After(time.Duration(rng.IntN(int(10 * time.Millisecond)))):
 			}
-			now := calls()
-			if now < next {
+			if calls() < next {
 				continue
 			}
 			all := pluginProcesses(dir)
@@ -156,7 +155,8 @@ func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *kille
 			p := all[rng.IntN(len(all))]
 			if !k.killed[p] && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
 				k.killed[p] = true
-				next = now + 2 // the one that may be at hand, and the start of another
+				// The one that may be at hand, and the start of another; asked for now, as it took time to find the process.
+				next = calls() + 2
 			}
 		}
 	}()
