@@ -50,8 +50,12 @@ func TestAJobWithoutItsPartsIsAnError(t *testing.T) {
 	} {
 		j := job(t)
 		strip(j)
-		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a job needs a Model") {
-			t.Errorf("without %s: error %v", name, err)
+		_, ran := j.Run(t.Context())
+		_, tried := j.FindRate(t.Context(), 10)
+		for _, err := range []error{ran, tried} {
+			if err == nil || !strings.Contains(err.Error(), "a job needs a Model") {
+				t.Errorf("without %s: error %v", name, err)
+			}
 		}
 	}
 	if _, err := models.New([]byte(tiny), nil); err == nil || !strings.Contains(err.Error(), "transport.NewMemory") {

@@ -43,17 +43,15 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	if j.World != nil {
 		return nil, errors.New("trainer: the learning rate is looked for by one rank: leave mpirun out")
 	}
-	if err := j.Config.Validate(); err != nil {
+	if err := j.complete(); err != nil {
 		return nil, err
 	}
-	j.Config = j.Config.WithDefaults()
-	c := j.Config
 	release, err := j.prepare()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r := &session{job: j, out: &output{}, batch: c.Batch, accumulate: c.Accumulate, sum: &Summary{}}
+	r := &session{job: j, out: &output{}, batch: j.Config.Batch, accumulate: j.Config.Accumulate, sum: &Summary{}}
 	j.Config.GroupByLength = false // a loss that follows the lengths of rows says nothing of a rate
 	if r.loader, r.lengths, err = j.Deal(); err != nil {
 		return nil, err
@@ -61,9 +59,7 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	if err := errors.Join(r.patch(ctx), r.checkMemory()); err != nil {
 		return nil, err
 	}
-	config := c.Engine()
-	config.Lengths = r.lengths
-	if r.engine, err = NewEngine(j.Model, j.Memory, config); err != nil {
+	if r.engine, err = NewEngine(j.Model, j.Memory, r.engineConfig()); err != nil {
 		return nil, err
 	}
 	defer r.engine.Close()

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,20 +80,12 @@ type session struct {
 // Jobs may run at the same time, if all have the same Threads, which they share: the results
 // do not depend on it.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
-	if j.Model == nil || j.Memory == nil || rowsIn(j.Train) == 0 {
-		return nil, errors.New("trainer: a job needs a Model, the Memory that it is in, and rows in Train; Load makes one of files")
-	}
-	if err := j.Config.Validate(); err != nil {
+	if err := cmp.Or(j.complete(), j.CheckEval()); err != nil {
 		return nil, err
 	}
-	if err := j.CheckEval(); err != nil {
-		return nil, err
-	}
-	j.Config = j.Config.WithDefaults()
 	j.Config.Checkpoints = j.Config.Checkpoints.inSteps(epochOf(j.Train.Len(), j.Config).steps())
-	c := j.Config
 	if j.Resume != nil {
-		if err := j.Resume.Check(c); err != nil {
+		if err := j.Resume.Check(j.Config); err != nil {
 			return nil, err
 		}
 	}
@@ -107,35 +100,10 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	defer out.abort()
 	r := &session{job: j, out: out, sum: &Summary{}}
-	if r.batch, r.accumulate, err = c.share(j.World); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.checkRanks(); err != nil {
-		return nil, err
-	}
-	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
-		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
-	}
-	if r.loader, r.lengths, err = j.Deal(); err != nil {
-		return nil, err
-	}
-	if err := r.patch(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.checkMemory(); err != nil {
-		return nil, err
-	}
-	config := j.Config.Engine()
-	config.Batch, config.Accumulate, config.Check, config.Lengths = r.batch, r.accumulate, r.check, r.lengths
-	config.World, config.Reduce = j.World, c.Ranks.Reduce
-	if err := r.ask(); err != nil {
-		return nil, err
-	}
-	if r.scores.name == metric.TokenAccuracy {
-		config.Seen = r.scores.see
-	}
-	r.engine, err = NewEngine(j.Model, j.Memory, config)
-	if err != nil {
+	if r.engine, err = NewEngine(j.Model, j.Memory, r.engineConfig()); err != nil {
 		return nil, err
 	}
 	defer r.engine.Close()
@@ -156,6 +124,53 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	r.sum.Elapsed = clock.Since(start)
 	return r.sum, errors.Join(err, r.finish(ctx))
+}
+
+// complete refuses a job that lacks something or whose configuration makes no sense, and fills in the defaults.
+func (j *Job) complete() error {
+	if j.Model == nil || j.Memory == nil || rowsIn(j.Train) == 0 {
+		return errors.New("trainer: a job needs a Model, the Memory that it is in, and rows in Train; Load makes one of files")
+	}
+	if err := j.Config.Validate(); err != nil {
+		return err
+	}
+	j.Config = j.Config.WithDefaults()
+	return nil
+}
+
+// ready does what comes before the engine: ranks are compared, and the kernels are in place.
+func (r *session) ready(ctx context.Context) (err error) {
+	j, c := r.job, r.job.Config
+	if r.batch, r.accumulate, err = c.share(j.World); err != nil {
+		return err
+	}
+	if err := r.checkRanks(); err != nil {
+		return err
+	}
+	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
+		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
+	}
+	if r.loader, r.lengths, err = j.Deal(); err != nil {
+		return err
+	}
+	if err := r.patch(ctx); err != nil {
+		return err
+	}
+	if err := r.checkMemory(); err != nil {
+		return err
+	}
+	return r.ask()
+}
+
+// engineConfig is what the engine is made of.
+func (r *session) engineConfig() EngineConfig {
+	c := r.job.Config.Engine()
+	c.Batch, c.Accumulate, c.Check, c.Lengths = r.batch, r.accumulate, r.check, r.lengths
+	c.World, c.Reduce = r.job.World, r.job.Config.Ranks.Reduce
+	if r.scores.name == metric.TokenAccuracy {
+		c.Seen = r.scores.see
+	}
+	return c
 }
 
 // prepare has the model and the threads compute as the configuration says, the latter until release.

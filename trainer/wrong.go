@@ -37,9 +37,7 @@ func (r *session) onWrong(w *core.KernelError, sites int) {
 	r.sum.Wrong = append(r.sum.Wrong, w)
 	r.stale = r.state.Step == 0 && (r.state.Eval != nil || r.referred)
 	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
-	if r.job.Registry != nil {
-		r.state.Machine = placement.This(r.job.Registry, r.state.Kernels)
-	}
+	r.state.Machine = placement.This(r.job.Registry, r.state.Kernels)
 	call(r.job.Hooks.OnWrong, w)
 	call(r.job.Hooks.OnWarning, TakenOff(w, sites))
 }
