@@ -9,7 +9,6 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
@@ -90,6 +89,15 @@ func (q *quantizeFlags) check(c *Command) error {
 	return c.misuse(q.Validate())
 }
 
+// text reads what is calibrated with.
+func (q *quantizeFlags) text(ctx context.Context) (*corpus.Corpus, error) {
+	tok, err := tokenizer.Load(q.Model)
+	if err != nil {
+		return nil, err
+	}
+	return corpus.LoadEval(ctx, q.Data, trainer.DataModel(q.Config, tok))
+}
+
 func (a *app) quantize(ctx context.Context, q *quantizeFlags) (err error) {
 	simd.SetThreads(q.Threads)
 	mem, err := newMemory()
@@ -100,16 +108,12 @@ func (a *app) quantize(ctx context.Context, q *quantizeFlags) (err error) {
 	o := trainer.Quantization{Model: q.Model, Out: q.Out, Scheme: trainer.Scheme(q.scheme), Float: q.float,
 		Head: q.head, Batch: q.Batch, Seq: q.Seq}
 	if o.Scheme == trainer.W8A8 {
-		tok, err := tokenizer.Load(q.Model)
-		if err != nil {
-			return err
-		}
-		text, err := corpus.LoadEval(ctx, q.Data, trainer.DataModel(q.Config, tok))
-		if err != nil {
+		var text *corpus.Corpus
+		if text, err = q.text(ctx); err != nil {
 			return err
 		}
 		defer closing(text, &err)
-		o.Calibration = data.Rows(text.Eval)
+		o.Calibration = text.Eval
 	}
 	done, err := trainer.Quantize(ctx, o, mem)
 	if err != nil {
