@@ -114,7 +114,7 @@ type finding struct {
 const longestGuess = 2048
 
 // look reads the data, as the stage and the template say that it fits first.
-func (i *initFlags) look(ctx context.Context, config []byte, tok *tokenizer.Tokenizer) (*finding, error) {
+func (i *initFlags) look(ctx context.Context, config []byte, tok *tokenizer.Tokenizer) (_ *finding, err error) {
 	var described struct {
 		Type string `json:"model_type"`
 	}
@@ -136,7 +136,7 @@ func (i *initFlags) look(ctx context.Context, config []byte, tok *tokenizer.Toke
 	if err != nil {
 		return nil, err
 	}
-	defer read.Close()
+	defer closing(read, &err)
 	f.report = read.Report
 	for _, s := range read.Report.Sources {
 		f.formats = append(f.formats, fmt.Sprintf("%s is %s, %s", filepath.Base(s.File), s.Format,
