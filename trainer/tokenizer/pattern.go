@@ -91,6 +91,7 @@ func regexSpans(re *regexp2.Regexp, text string) []span {
 	chars := []rune(text)
 	spans := make([]span, 0, len(text)/4+1)
 	at, offset := 0, 0 // the same place in chars and in text
+	ends := -1         // where the match before does, in chars
 	advance := func(to int) int {
 		for ; at < to; at++ {
 			offset += utf8.RuneLen(chars[at])
@@ -101,6 +102,10 @@ func regexSpans(re *regexp2.Regexp, text string) []span {
 	// The error is nil: there is no limit, and 0 is inside every text.
 	_ = re.FindRunesMatches(chars, 0, func(m regexp2.MatchView) bool {
 		i, n, _ := m.GroupRange(0)
+		if n == 0 && i == ends { // after a match none of nothing counts, in that library
+			return true
+		}
+		ends = i + n
 		start := advance(i)
 		end := advance(i + n)
 		spans = appendGap(spans, done, start)

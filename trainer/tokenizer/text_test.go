@@ -79,3 +79,24 @@ func TestDialectRefusesWhatTheLibrariesReadDifferently(t *testing.T) {
 		}
 	}
 }
+
+// What tokenizers 0.23 makes of expressions that match nothing, too: a match of nothing right behind another is none.
+func TestMatchesOfNothing(t *testing.T) {
+	for expr, texts := range map[string]map[string]string{
+		"a*":    {"baab": "-b-b-", "a": "-", "éaé": "-é-é-", "b": "-b-"},
+		"b?":    {"baab": "-a-a-", "a": "-a-", "éaé": "-é-a-é-", "b": "-"},
+		"a|$":   {"baab": "b--b-", "a": "-", "éaé": "é-é-", "b": "b-"},
+		"(?=b)": {"baab": "-baa-b", "a": "a", "éaé": "éaé", "b": "-b"},
+		"$":     {"baab": "baab-", "a": "a-"},
+	} {
+		replace, err := newReplace(&patternSpec{Regex: &expr}, new("-"), "normalizer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range texts {
+			if got := replace(text); got != want {
+				t.Errorf("%s in %q: %q, want %q", expr, text, got, want)
+			}
+		}
+	}
+}
