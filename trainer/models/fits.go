@@ -43,7 +43,7 @@ func (m *Model) Fits(set *checkpoint.Set) error {
 			}
 		}
 	}
-	return misfits(missing, unused, wrong)
+	return errors.Join(m.checkTied(set), misfits(missing, unused, wrong))
 }
 
 // unused are the tensors of files that the model is to have a place for.

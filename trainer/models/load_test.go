@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -210,10 +211,17 @@ func TestAHeadThatIsSaidToBeTheEmbedding(t *testing.T) {
 	other.Float32s()[29*12-1] += 1e-6
 	for name, head := range map[string]core.Tensor{"other values": other, "another shape": core.NewTensor(core.Float32, 12, 29),
 		"another dtype": core.NewTensor(core.BFloat16, 29, 12)} {
-		_, err := models.Load(folder(t, m.RawConfig, append(named(t, m), checkpoint.Named{Name: "lm_head.weight", Tensor: head})), autograd.Heap{})
-		if want := "lm_head.weight and model.embed_tokens.weight of the files differ, but tie_word_embeddings"; err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		dir := folder(t, m.RawConfig, append(named(t, m), checkpoint.Named{Name: "lm_head.weight", Tensor: head}))
+		_, loading := models.Load(dir, autograd.Heap{})
+		set, err := checkpoint.OpenDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"loading": loading, "fitting": errors.Join(m.Fits(set), set.Close())} {
+			if want := "lm_head.weight and model.embed_tokens.weight of the files differ, but tie_word_embeddings"; err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %s: %v, want an error with %q", name, what, err, want)
+			}
 		}
 	}
 }
