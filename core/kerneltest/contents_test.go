@@ -71,6 +71,11 @@ var contentBugs = map[string]struct {
 	"a weight known by its address, once it has a number": {keeps(func(_ *core.Call, w core.Tensor) (*byte, bool) {
 		return beside(w, 0), w.Content != 0
 	}, cloned), "with other data at the same place, and other numbers: ", false},
+	"a weight known by its address, if it is frozen and wide and there are many tokens": {keeps(func(c *core.Call,
+		w core.Tensor) (*byte, bool) {
+		f := c.Facts
+		return beside(w, 0), w.Content != 0 && f.Frozen && f.Dim >= 264 && f.Out >= 272 && c.Tokens() >= 200
+	}, cloned), "with other data at the same place, and other numbers: ", false},
 	"no number taken for a number": {keeps(func(_ *core.Call, w core.Tensor) (uint64, bool) {
 		return w.Content, true
 	}, cloned), "without numbers, in the end: ", false},

@@ -91,3 +91,16 @@ func CheckEach(kernels []core.Kernel, cases []Case) []error {
 	}
 	return violations
 }
+
+// What outputs are compared by.
+var (
+	CompareRounding = compareRounding
+	CompareDigits   = compareDigits
+)
+
+// ShareOf returns how much of what is allowed an output of so many rows is off by.
+func ShareOf(f core.Facts, got, want, single core.Tensor, rows int) float64 {
+	s := apart(got, want, single, rows)
+	share, _ := s.judge(limit(f, s.rounding())) // which is above 1 where that is an error
+	return share
+}

@@ -128,9 +128,10 @@ func TestWhatIsKeptBeyondTheAllowanceIsFound(t *testing.T) {
 		most int64
 		want kerneltest.Status
 	}{
-		"all":              {1 << 40, kerneltest.Failed},
-		"what is allowed":  {allowed, kerneltest.OK},
-		"with its garbage": {2 * allowed, kerneltest.OK},
+		"all":                    {1 << 40, kerneltest.Failed},
+		"four times what it may": {4 * allowed, kerneltest.Failed},
+		"what is allowed":        {allowed, kerneltest.OK},
+		"with its garbage":       {2 * allowed, kerneltest.OK},
 	} {
 		var all int64
 		seen := map[uint64]bool{0: true}
