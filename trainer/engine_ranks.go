@@ -189,7 +189,7 @@ func agree(w *distributed.World, failed error) error {
 	if w == nil {
 		return failed
 	}
-	messages, err := w.Exchange("what went wrong", encodeFailure(failed))
+	messages, err := w.Exchange("whether any has failed", encodeFailure(failed))
 	if err != nil {
 		return errors.Join(failed, err)
 	}

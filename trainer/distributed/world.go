@@ -193,8 +193,8 @@ func (w *World) watch(what string) (stop func()) {
 				return
 			}
 		}
-		w.fail(fmt.Errorf("distributed: %s has not finished for %v: another rank has ended, hangs or is not as far, or the "+
-			"network has stopped", what, limit))
+		w.fail(fmt.Errorf("distributed: waiting for the other ranks (%s) has not finished for %v: another rank has ended, "+
+			"hangs or is not as far, or the network has stopped", what, limit))
 	}()
 	return func() { close(stopped) }
 }
