@@ -52,9 +52,10 @@ func Open(l Launch, o Options) (*World, error) {
 		return nil, err
 	}
 	if w.size != l.Size && l.Size > 0 || w.size == 1 || w.rank != l.Rank {
-		return nil, fmt.Errorf("distributed: %s has started %s, this one as rank %d, but for %s (%s) it is rank %d of %d: load "+
-			"the MPI that has started it, by its library's name in $%s, or start it with the mpirun of this one (mpirun.openmpi, "+
-			"mpirun.mpich, srun --mpi=pmix)", l.By, processes(l.Size), l.Rank, m.path, m.version, w.rank, w.size, EnvLibrary)
+		return nil, fmt.Errorf("distributed: %s has started %s, this one as rank %d, but for %s (%s) it is rank %d of %d: "+
+			"load the MPI that has started it, by its library's name in $%s, or start it with the mpirun of this one "+
+			"(mpirun.openmpi, mpirun.mpich, srun --mpi=pmix)", l.By, processes(l.Size), l.Rank, m.path, m.version, w.rank,
+			w.size, EnvLibrary)
 	}
 	w.link, w.version = m, m.version
 	return w, w.meet()
