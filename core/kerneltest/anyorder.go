@@ -30,7 +30,7 @@ type version struct {
 // often. Between them are calls of the other kernels of the plugin, which may share buffers and tables. Then some
 // are run in series.
 func (t *trial) anyOrder(ctx context.Context) error {
-	t.Case = string(t.Op) + " " + t.Facts.DType.String() + " " + t.Kind
+	t.nameByType()
 	places, err := t.places(ctx)
 	if err != nil {
 		return err

@@ -67,6 +67,12 @@ func Threads(ctx context.Context, k core.Kernel, d core.DType) (all []Result) {
 	return all
 }
 
+// Repeated is the case of the same call many times, beside another process.
+func Repeated(ctx context.Context, k, single core.Kernel, f core.Facts, times int) Result {
+	c := specialCase(k.Info().Op, f, "repeated", 64)
+	return try(ctx, k, c, Options{Repeats: times, Single: single}, (*trial).repeated)
+}
+
 // AnyOrder is the case of calls in any order, between those of other kernels.
 func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int, others ...core.Kernel) Result {
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)

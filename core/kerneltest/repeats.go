@@ -3,6 +3,8 @@ package kerneltest
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -108,10 +110,15 @@ func negate(in map[string][]core.Tensor, which func(n int) int) {
 
 // repeated runs one call many times, on enough tokens that a kernel will use all its
 // threads, and wants the same bits every time. It finds a race only if that shows: a
-// result that goes wrong in one of n runs is missed by m runs with a chance of (1-1/n)^m.
+// result that goes wrong in one of n runs is missed by m runs with a chance of (1-1/n)^m. Meanwhile another process
+// of the plugin computes something else.
 func (t *trial) repeated(ctx context.Context) error {
 	p := t.prepare(ctx, t.of)
 	at, err := p.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	beside, err := t.beside(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,7 +130,43 @@ func (t *trial) repeated(ctx context.Context) error {
 			break
 		}
 	}
+	other := beside()
+	t.fail(other.Violations...)
 	return nil
+}
+
+// beside has the process with one thread, if there is one, run a call on other data again and again until what it
+// returns is called, which gives what came of that. Ranks of a run are several processes of one plugin on a machine,
+// and what they share, as a file or memory with a name, is spoilt by the other.
+func (t *trial) beside(ctx context.Context) (end func() Result, err error) {
+	k, c := t.options.Single, t.of
+	c.Seed++
+	r := newResult(c)
+	if _, ok := k.(Process); !ok {
+		return func() Result { return r }, nil
+	}
+	m := newMemory(k)
+	p := t.prepare(ctx, c)
+	at, err := p.place(k, m)
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	var ended atomic.Bool
+	var running sync.WaitGroup
+	running.Go(func() {
+		var first outputs
+		for i := 0; r.Status != Failed && !ended.Load(); i++ {
+			first = p.runAt(ctx, at, first, poisons[i%2], &r)
+		}
+	})
+	return func() Result {
+		ended.Store(true)
+		running.Wait()
+		m.free()
+		r.prefix("in a process beside another that computes: ")
+		return r
+	}, nil
 }
 
 // oneThread finds results that depend on how many threads compute them, such as sums over

@@ -32,6 +32,9 @@ func try(ctx context.Context, k core.Kernel, c Case, o Options, run func(*trial,
 	return r
 }
 
+// nameByType names a case that has several uses in one storage type.
+func (t *trial) nameByType() { t.Case = string(t.Op) + " " + t.Facts.DType.String() + " " + t.Kind }
+
 // skip says why a case cannot be run.
 type skip string
 
