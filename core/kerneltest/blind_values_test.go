@@ -25,6 +25,19 @@ func most(c *core.Call, name string) float64 {
 	return high
 }
 
+// firstOf is the first element of a token's row of an input.
+func firstOf(c *core.Call, name string, token int) float64 {
+	x, v := c.Input(name), make([]float32, 1)
+	x.Load(v, token*x.Elems()/x.Shape[0])
+	return float64(v[0])
+}
+
+// seenByLast is how many keys the last query of attention sees.
+func seenByLast(c *core.Call) int {
+	keys := c.Input("keys").Int32s()
+	return int(keys[len(keys)-1] - keys[len(keys)-2])
+}
+
 // flushed makes numbers below the smallest with all digits zeros, as processors do that are
 // told to.
 func flushed(names ...string) func(runFunc, *core.Call) error {
@@ -294,6 +307,12 @@ var blindValues = []blind{
 	{"a block of scores of -Inf first", "scores of -Inf first", core.Attention, hiddenFirst("k", "y")},
 	{"a block of scores of -Inf first in a cache", "scores of -Inf first", core.PagedAttention,
 		hiddenFirst("k_cache", "y")},
+	{"a maximum that falls behind 1,024 keys", "scores that fall", core.Attention, where(func(c *core.Call) bool {
+		return seenByLast(c) > 1024 && firstOf(c, "k", 0)-firstOf(c, "k", 1024) > 50
+	})},
+	{"1,024 scores of -Inf first", "scores of -Inf first", core.Attention, where(func(c *core.Call) bool {
+		return seenByLast(c) > 1024 && math.IsInf(firstOf(c, "k", 1023), -1)
+	})},
 	{"groups of three heads, several of them", "random", core.Attention, severalGroupsOfThree},
 	{"groups of three heads in blocks, several of them", "random", core.PagedAttention, severalGroupsOfThree},
 	{"8 experts of 256 in groups", "random", core.MoEGate,

@@ -220,9 +220,16 @@ func attentionAxes() []opdef.Axis {
 // attentionExtremes adds to the scores by way of the first element of q and k.
 func attentionExtremes(f core.Facts, add opdef.Adder) {
 	d := f.DType
+	const far = 2100 // keys: several blocks, of which few queries see more than their own
+	sees := map[bool]opdef.Edit{false: causal, true: ranges(func(t, T int) (int, int) {
+		if t < T-6 {
+			return t, t + 1
+		}
+		return 0, t + 1
+	})}
 	scores := func(T int, of func(j, T int) float64) opdef.Edit {
 		return opdef.Both(
-			causal,
+			sees[T == far],
 			opdef.Each(func(_, i int, v float64) float64 { return map[bool]float64{true: 32, false: v}[i%4 == 0] }, "q"),
 			opdef.Each(func(j, i int, v float64) float64 {
 				if i == 0 {
@@ -231,9 +238,11 @@ func attentionExtremes(f core.Facts, add opdef.Adder) {
 				return v
 			}, "k"))
 	}
-	for _, T := range []int{29, 300} {
-		add("scores far above zero", T, scores(T, func(_, _ int) float64 { return 1000 }))
-		add("scores far below zero", T, scores(T, func(_, _ int) float64 { return -1000 }))
+	for _, T := range []int{29, 300, far} {
+		if T < far {
+			add("scores far above zero", T, scores(T, func(_, _ int) float64 { return 1000 }))
+			add("scores far below zero", T, scores(T, func(_, _ int) float64 { return -1000 }))
+		}
 		add("scores that rise", T, scores(T, func(j, T int) float64 { return -1000 + 2000*float64(j)/float64(T) }))
 		add("scores that fall", T, scores(T, func(j, T int) float64 { return 1000 - 2000*float64(j)/float64(T) }))
 		add("scores with one peak", T, scores(T, func(j, T int) float64 {
@@ -241,14 +250,19 @@ func attentionExtremes(f core.Facts, add opdef.Adder) {
 		}))
 	}
 	// They weigh nothing, whole blocks of them before any other; a query that sees no others is NaN.
-	add("scores of -Inf first", 300, opdef.Both(causal,
-		opdef.Each(func(_, _ int, v float64) float64 { return 1 + math.Abs(v) }, "q"),
-		opdef.Each(func(j, _ int, v float64) float64 {
-			if j < 200 {
-				return math.Inf(-1)
-			}
-			return v
-		}, "k")))
+	for _, T := range []int{300, 1100} {
+		if T > 1024 && d != core.Float32 { // every query that they could touch through a block has to see them
+			break
+		}
+		add("scores of -Inf first", T, opdef.Both(causal,
+			opdef.Each(func(_, _ int, v float64) float64 { return 1 + math.Abs(v) }, "q"),
+			opdef.Each(func(j, _ int, v float64) float64 {
+				if j < T-60 {
+					return math.Inf(-1)
+				}
+				return v
+			}, "k")))
+	}
 	add("equal scores", 300, opdef.Both(causal, opdef.Scaled("q", 0)))
 	add("values of all scales", opdef.LadderTokens, opdef.Both(
 		ranges(func(t, T int) (int, int) { return t, t + 1 }), opdef.Ladders(d, 2, "v")))
