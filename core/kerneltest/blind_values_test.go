@@ -310,6 +310,14 @@ var blindValues = []blind{
 	{"a maximum that falls behind 1,024 keys", "scores that fall", core.Attention, where(func(c *core.Call) bool {
 		return seenByLast(c) > 1024 && firstOf(c, "k", 0)-firstOf(c, "k", 1024) > 50
 	})},
+	{"a maximum that falls behind 512 tokens of a sequence", "scores that fall", core.PagedAttention,
+		where(func(c *core.Call) bool {
+			if c.Facts.BlockSize != 128 || c.Input("seq_lens").Int32s()[0] <= 512 {
+				return false
+			}
+			blocks := c.Input("block_tables").Int32s()
+			return firstOf(c, "k_cache", int(blocks[0]))-firstOf(c, "k_cache", int(blocks[4])) > 20
+		})},
 	{"1,024 scores of -Inf first", "scores of -Inf first", core.Attention, where(func(c *core.Call) bool {
 		return seenByLast(c) > 1024 && math.IsInf(firstOf(c, "k", 1023), -1)
 	})},

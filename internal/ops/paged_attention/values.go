@@ -146,10 +146,20 @@ func hidden(in map[string][]core.Tensor) {
 	}
 }
 
+// inOrder gives all sequences the first blocks of the cache, so that slots are tokens.
+func inOrder(in map[string][]core.Tensor) {
+	tables := in["block_tables"][0]
+	for i, v := range tables.Int32s() {
+		if v >= 0 {
+			tables.Int32s()[i] = int32(i % tables.Shape[1])
+		}
+	}
+}
+
 // extremes adds to the scores by way of the first element of q and k.
 func extremes(f core.Facts, add opdef.Adder) {
-	d, size := f.DType, f.BlockSize
-	scores := func(of func(slot int) float64) opdef.Edit {
+	d := f.DType
+	scoresIn := func(size int, of func(slot int) float64) opdef.Edit {
 		return opdef.Both(
 			opdef.Each(func(_, i int, v float64) float64 {
 				if i%f.HeadDim == 0 {
@@ -164,11 +174,25 @@ func extremes(f core.Facts, add opdef.Adder) {
 				return v
 			}, "k_cache"))
 	}
+	scores := func(of func(slot int) float64) opdef.Edit { return scoresIn(f.BlockSize, of) }
 	add("scores far above zero", 29, scores(func(int) float64 { return 1000 }))
 	add("scores far below zero", 29, scores(func(int) float64 { return -1000 }))
 	add("scores of all sizes", 29, scores(func(s int) float64 { return float64(s*7919%2000) - 1000 }))
 	add("equal scores", 29, opdef.Scaled("q", 0))
 	add("scores of -Inf first", 29, opdef.Both(sequences(func(_, T int) (int, int) { return T, T + 15 }), hidden))
+	// Several blocks of a kernel, for a piece of a prompt and for single tokens.
+	const size, far = 128, 1400
+	large := func(f *core.Facts) { f.BlockSize = size }
+	long := opdef.Both(sequences(func(b, T int) (int, int) {
+		if b == 0 {
+			return T - 3, far
+		}
+		return 1, far - 100*b
+	}), inOrder)
+	rise := func(slot int) float64 { return 2000*float64(slot)/far - 1000 }
+	add("scores that rise", 9, opdef.Both(long, scoresIn(size, rise)), large)
+	add("scores that fall", 9, opdef.Both(long, scoresIn(size, func(slot int) float64 { return -rise(slot) })), large)
+	add("scores of -Inf first", 9, opdef.Both(long, hidden), large)
 	add("smallest numbers", 29, opdef.Each(opdef.Tiny(d), "v_cache"))
 	add("blocks of all scales", 12, opdef.Both(sequences(func(_, _ int) (int, int) { return 1, 1 }),
 		opdef.Ladders(d, 2, "v_cache")))
