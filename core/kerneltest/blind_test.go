@@ -187,6 +187,10 @@ var blindSizes = []blind{
 		where(func(c *core.Call) bool { return tokens(c) >= 14 && outputs(c) > 32 && outputs(c)%32 == 22 })},
 	{"words past a block behind one of rows", "large in all sizes", core.LinearCrossEntropy,
 		where(func(c *core.Call) bool { return tokens(c) > 14 && vocab(c) > 2048 })},
+	{"a full table of blocks", "whole blocks of all sizes", core.PagedAttention,
+		where(func(c *core.Call) bool {
+			return slices.Contains(c.Input("seq_lens").Int32s(), int32(c.Input("block_tables").Shape[1]*c.Facts.BlockSize))
+		})},
 	{"more than 2^20 logits", "large in all sizes", core.LinearCrossEntropy,
 		where(func(c *core.Call) bool { return cut(c) > 0 })},
 	{"whole blocks of 2^20 logits", "large in all sizes", core.LinearCrossEntropy,

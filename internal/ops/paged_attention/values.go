@@ -13,7 +13,9 @@ import (
 func settle(in *opdef.Inputs, rng *rand.Rand) {
 	most := in.Positions * in.Facts.BlockSize
 	fill(in.Named, rng, func(_, left int) (n, all int) {
-		n = 1 + rng.IntN(min(left, most, 9))
+		if n = 1 + rng.IntN(min(left, most, 9)); n == left { // the last fills its table, if that has no more places
+			return n, most
+		}
 		return n, n + rng.IntN(most-n+1)
 	})
 }
