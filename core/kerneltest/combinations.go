@@ -22,7 +22,7 @@ var choices = []choice{
 	{"weight_dtype", func(f core.Facts) any { return f.WeightDType },
 		func(f *core.Facts, g core.Facts) { f.WeightDType = g.WeightDType }},
 	{"offset", func(f core.Facts) any { return f.Offset }, func(f *core.Facts, g core.Facts) { f.Offset = g.Offset }},
-	{"cast", func(f core.Facts) any { return f.Cast }, func(f *core.Facts, g core.Facts) { f.Cast = g.Cast }},
+	{"cast", castOf, func(f *core.Facts, g core.Facts) { f.Cast = g.Cast }},
 	{"activation", func(f core.Facts) any { return f.Activation },
 		func(f *core.Facts, g core.Facts) { f.Activation = g.Activation }},
 	{"layout", func(f core.Facts) any { return f.Layout }, func(f *core.Facts, g core.Facts) { f.Layout = g.Layout }},
@@ -50,6 +50,14 @@ var choices = []choice{
 		func(f *core.Facts, g core.Facts) { f.NormBias = g.NormBias }},
 	{"window", func(f core.Facts) any { return f.Window > 0 }, func(f *core.Facts, g core.Facts) { f.Window = g.Window }},
 	{"frozen", func(f core.Facts) any { return f.Frozen }, func(f *core.Facts, g core.Facts) { f.Frozen = g.Frozen }},
+}
+
+// castOf is when the op rounds; float32, in which it computes, has nothing to round.
+func castOf(f core.Facts) any {
+	if f.DType == core.Float32 {
+		return ""
+	}
+	return f.Cast
 }
 
 // combinationsKind is the kind of the cases of combinations, which have so many tokens.
