@@ -263,6 +263,26 @@ func TestKeepingByNumberIsRight(t *testing.T) {
 	if r := kerneltest.ManyContents(t.Context(), k, contentFacts()); r.Status != kerneltest.OK {
 		t.Error(r.Err())
 	}
+	kept := map[uint64]core.Tensor{} // of all inputs, an adapter's too
+	k = faulty{reference.Single(contentBugsOp), func(run runFunc, c *core.Call) error {
+		other := *c
+		other.In = slices.Clone(c.In)
+		for i, x := range c.In {
+			if x.Content == 0 {
+				continue
+			}
+			if kept[x.Content].Data == nil {
+				kept[x.Content] = cloned(x)
+			}
+			other.In[i] = kept[x.Content]
+		}
+		return run(&other)
+	}}
+	f := contentFacts()
+	f.Rank, f.Scale = 3, 2
+	if r := kerneltest.Contents(t.Context(), k, f); r.Status != kerneltest.OK {
+		t.Errorf("of all inputs: %.1000v", r.Err())
+	}
 }
 
 // TestWhatAForwardPassKeepsForAnotherBackwardPassIsCaught: dlora_b of the x of the last forward pass, which is that of

@@ -124,6 +124,24 @@ func TestCasesAreNamedApart(t *testing.T) {
 	}
 }
 
+// TestCasesHaveFrozenWeights, which kernels have other code for: the first use of each op in each storage type.
+func TestCasesHaveFrozenWeights(t *testing.T) {
+	for _, op := range core.Ops() {
+		seen, first := map[core.Facts]bool{}, map[core.DType]core.Facts{}
+		for _, c := range kerneltest.Cases(op) {
+			if _, ok := first[c.Facts.DType]; !ok {
+				first[c.Facts.DType] = c.Facts
+			}
+			seen[c.Facts] = true
+		}
+		for _, f := range first {
+			if f.Frozen = true; seen[f] != op.HasWeights() {
+				t.Errorf("%s: there are cases of %v: %v", op, f, seen[f])
+			}
+		}
+	}
+}
+
 // counting is a core.Memory that counts what is not yet given back.
 type counting struct{ blocks, total int }
 
@@ -146,6 +164,12 @@ func TestKernelsMemoryIsUsedAndGivenBack(t *testing.T) {
 	k := withMemory{reference.Single(core.SwiGLU), new(counting)}
 	if err := kerneltest.Check(k, kerneltest.CasesFor(core.SwiGLU, facts[core.SwiGLU])); err != nil {
 		t.Error(err)
+	}
+	for _, r := range []kerneltest.Result{kerneltest.Contents(t.Context(), k, facts[core.SwiGLU]),
+		kerneltest.ManyContents(t.Context(), k, facts[core.SwiGLU])} {
+		if r.Status != kerneltest.OK {
+			t.Error(r.Err())
+		}
 	}
 	if k.m.total == 0 || k.m.blocks != 0 {
 		t.Errorf("%d blocks taken, %d not given back", k.m.total, k.m.blocks)
