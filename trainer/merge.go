@@ -15,8 +15,9 @@ import (
 // Merge writes to the folder out, which must not exist or be empty, the model of a folder
 // with an adapter merged into its weights, in the dtypes of the model's files, and with the
 // chat template that the adapter was trained with, if its folder has one. The folder
-// appears under its name only when it is complete; when ctx ends before it is written, nothing is. What bitsandbytes has quantised is quantised again, as it
-// was; the warning then says by how much that rounds, and is "" otherwise.
+// appears under its name only when it is complete; when ctx ends before it is written, nothing
+// is. What bitsandbytes has quantised is quantised again, as it was; the warning then says by
+// how much that rounds, and is "" otherwise.
 func Merge(ctx context.Context, model, adapter, out string, mem core.Memory) (warning string, err error) {
 	claim, err := checkpoint.NewClaim(out)
 	if err != nil {
