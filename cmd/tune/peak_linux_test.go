@@ -145,8 +145,7 @@ func (r peakRun) args(t *testing.T) []string {
 	}
 	data := cmp.Or(r.data, "tinystories/tinystories_2MiB.text.jsonl")
 	args := []string{"--model", model, "--data", testdata.Shared(t, "data", "datasets", data),
-		"--eval-size", "8", "--eval-every", "1",
-		"--seq", "128", "--batch", "8", "--steps", "2", "--threads", "2", "--max-kept", "0",
+		"--eval-size", "8", "--seq", "128", "--batch", "8", "--steps", "2", "--threads", "2", "--max-kept", "0",
 		"--plugin-dir", pluginDir(t), "--kernels", cmp.Or(r.kernels, "all")}
 	samples := "200" // enough for the steps, and soon read
 	if r.data != "" {
@@ -156,6 +155,9 @@ func (r peakRun) args(t *testing.T) []string {
 	args = append(args, "--max-samples", samples)
 	if !r.check {
 		args = append(args, "--check-every", "0")
+	}
+	if !strings.Contains(r.flags, "--no-eval") {
+		args = append(args, "--eval-every", "1")
 	}
 	if !strings.Contains(r.flags, "--save-every") {
 		args = append(args, "--save-every", "1")
