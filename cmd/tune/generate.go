@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/trainer/data/records"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
 )
@@ -189,23 +189,18 @@ func (g *generateFlags) text() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--prompt-file: %w", plainfile.Explain(err))
 	}
-	if b, err = asUTF8(b); err != nil {
-		return "", fmt.Errorf("--prompt-file: %s: %w", g.file, err)
+	if b, err = asUTF8(g.file, b); err != nil {
+		return "", fmt.Errorf("--prompt-file: %w", err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }
 
-// asUTF8 returns a text without the mark that some programs begin one with. What is not UTF-8 the model would read as
-// other characters.
-func asUTF8(text []byte) ([]byte, error) {
+// asUTF8 returns the text of a file without the mark that some programs begin one with. What is not UTF-8 the model
+// would read as other characters.
+func asUTF8(file string, text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	for at := 0; at < len(text); {
-		r, size := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && size == 1 {
-			return nil, fmt.Errorf("line %d has a byte that is not UTF-8 (%#02x): convert the file to UTF-8",
-				1+bytes.Count(text[:at], []byte("\n")), text[at])
-		}
-		at += size
+	if bad := records.CheckUTF8(text, records.Place{File: file, Line: 1}); bad != nil {
+		return nil, bad
 	}
 	return text, nil
 }

@@ -53,8 +53,8 @@ func readPrompts(path string) ([]promptLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--prompts: %w", plainfile.Explain(err))
 	}
-	if text, err = asUTF8(text); err != nil {
-		return nil, fmt.Errorf("--prompts: %s: %w", path, err)
+	if text, err = asUTF8(path, text); err != nil {
+		return nil, fmt.Errorf("--prompts: %w", err)
 	}
 	var all []promptLine
 	n := 0

@@ -77,7 +77,7 @@ func checkHeader(header []string, path string) error {
 func fields(header, cells []string, at Place) (map[string]json.RawMessage, *Error) {
 	fields := make(map[string]json.RawMessage, len(header))
 	for i, cell := range cells {
-		if bad := checkUTF8([]byte(cell), Place{File: at.File, Line: at.Line}); bad != nil {
+		if bad := CheckUTF8([]byte(cell), Place{File: at.File, Line: at.Line}); bad != nil {
 			bad.Place.Column = 0 // counted from the start of the cell
 			return nil, &Error{bad.Place, fmt.Errorf("column %q: %w", header[i], bad.Err)}
 		}

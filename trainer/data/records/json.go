@@ -75,7 +75,7 @@ func (s *splitter) array(yield func(Record, error) bool) error {
 			return err
 		}
 		r := Record{Place: at}
-		bad := checkUTF8(s.buffer, Place{File: at.File, Line: at.Line})
+		bad := CheckUTF8(s.buffer, Place{File: at.File, Line: at.Line})
 		if bad == nil {
 			r.Fields, bad = object(s.buffer, at)
 		}

@@ -37,7 +37,7 @@ func readObjects(l *lines, yield func(Record, error) bool) error {
 		r, bad := Record{Place: l.place()}, (*Error)(nil)
 		if more {
 			bad = &Error{r.Place, errTooLong}
-		} else if bad = checkUTF8(line, r.Place); bad == nil {
+		} else if bad = CheckUTF8(line, r.Place); bad == nil {
 			r.Fields, bad = object(line, r.Place)
 		}
 		if !send(yield, r, bad) {

@@ -40,7 +40,7 @@ func newLines(r io.Reader, file string) (*lines, error) {
 }
 
 // isBinary recognizes Parquet, gzip, and whatever else has a zero byte near its start.
-// Text in UTF-16 is full of those as well: its byte order mark leaves it to checkUTF8,
+// Text in UTF-16 is full of those as well: its byte order mark leaves it to CheckUTF8,
 // which knows what to do about it.
 func isBinary(start []byte) bool {
 	starts := func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) }
@@ -106,9 +106,9 @@ func (l *lines) skip() error {
 // place is the line last read.
 func (l *lines) place() Place { return Place{File: l.file, Line: l.line} }
 
-// checkUTF8 reports the first byte that is not UTF-8, of text that starts at a line's
+// CheckUTF8 reports the first byte that is not UTF-8, of text that starts at a line's
 // start; nil if there is none.
-func checkUTF8(text []byte, at Place) *Error {
+func CheckUTF8(text []byte, at Place) *Error {
 	if utf8.Valid(text) {
 		return nil
 	}

@@ -28,7 +28,7 @@ func readText(f *os.File, path string, yield func(Record, error) bool) error {
 		if err != nil {
 			return err
 		}
-		if bad := checkUTF8(line, l.place()); bad != nil {
+		if bad := CheckUTF8(line, l.place()); bad != nil {
 			return final(bad)
 		}
 		if !t.add(string(line), more) {
