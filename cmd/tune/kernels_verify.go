@@ -279,39 +279,41 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		return one, ctx.Err()
 	}
 	defer closing(single, &err)
-	many, err := one.another(ctx, o, m, verifyThreads, 0)
-	if err != nil {
-		return one, ctx.Err()
-	}
-	defer closing(many, &err)
-	err = a.examineKernels(ctx, v, &one, examine, p, single, many)
-	return one, err
-}
-
-// examineKernels examines the wanted kernels of a plugin, of which there are two more processes, with one thread and
-// with many.
-func (a *app) examineKernels(ctx context.Context, v *kernelsVerifyFlags, one *verifiedPlugin, o kerneltest.Options,
-	p, single, many core.Plugin) error {
 	for _, k := range p.Kernels() {
-		info := k.Info()
-		if !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
+		if info := k.Info(); !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
 			continue
 		}
-		a.note("verifying %s: %s", info.Name, info.Op)
-		o.Facts, o.Single, o.Many = uses(info.Op), ofOp(single, info.Op), ofOp(many, info.Op)
-		o.Others = slices.DeleteFunc(p.Kernels(), func(other core.Kernel) bool {
-			return other.Info().Op == info.Op || !slices.Contains(core.Ops(), other.Info().Op)
-		})
-		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
-		o.Progress = on
-		r, err := kerneltest.Examine(ctx, k, o)
-		stop()
-		if err != nil {
-			return err
+		if err := a.examineKernel(ctx, &one, examine, o, p, single, k); err != nil || one.Error != "" {
+			return one, err
 		}
-		one.Kernels = append(one.Kernels, verifiedKernel{r, supports(k)})
-		one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	}
+	return one, nil
+}
+
+// examineKernel examines a kernel of a plugin, of which there is another process with one thread. A third, with many
+// threads, is the kernel's own: what is right only after another kernel of the plugin was called is wrong there.
+func (a *app) examineKernel(ctx context.Context, one *verifiedPlugin, o kerneltest.Options, open transport.Options,
+	p, single core.Plugin, k core.Kernel) (err error) {
+	info := k.Info()
+	many, err := one.another(ctx, open, p.Manifest(), verifyThreads, 0)
+	if err != nil {
+		return ctx.Err()
+	}
+	defer closing(many, &err)
+	a.note("verifying %s: %s", info.Name, info.Op)
+	o.Facts, o.Single, o.Many = uses(info.Op), ofOp(single, info.Op), ofOp(many, info.Op)
+	o.Others = slices.DeleteFunc(p.Kernels(), func(other core.Kernel) bool {
+		return other.Info().Op == info.Op || !slices.Contains(core.Ops(), other.Info().Op)
+	})
+	on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
+	o.Progress = on
+	r, err := kerneltest.Examine(ctx, k, o)
+	stop()
+	if err != nil {
+		return err
+	}
+	one.Kernels = append(one.Kernels, verifiedKernel{r, supports(k)})
+	one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	return nil
 }
 

@@ -79,6 +79,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 			`the storage types of swiglu: none is named`}, nil},
 		{"bug_two_faces", []string{`FAILED manifest: another process says something else of itself than the first: its ` +
 			`kernels were for \[rms_norm swiglu\], and now are for \[swiglu\]`}, []string{"--op", "swiglu"}},
+		{"bug_after_another", []string{`FAILED swiglu forward y, .*: one thread or more`}, nil},
 		{"bug_silent", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
 	} {
 		t.Run(tt.plugin, func(t *testing.T) {

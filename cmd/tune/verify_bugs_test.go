@@ -36,6 +36,21 @@ func buggyPlugins() map[string]func() {
 			}
 			plugin.Serve("bug_two_faces", "1.0.0", kernels...)
 		},
+		// The second is right once the first was called.
+		"bug_after_another": func() {
+			called := false
+			first := buggy{right(core.RMSNorm), func(run func() error, _ *core.Call) error {
+				called = true
+				return run()
+			}}
+			second := buggy{right(core.SwiGLU), bugAfter("y", func(_ *core.Call, v []float32) {
+				if !called {
+					clear(v)
+				}
+			})}
+			const name = "bug_after_another"
+			plugin.Serve(name, "1.0.0", renamed{first, name}, renamed{second, name})
+		},
 		"bug_silent":    func() { fmt.Println("hello") },
 		"bug_on_demand": func() { serveBug("bug_on_demand", core.RMSNorm, bugOnDemand) },
 	}
