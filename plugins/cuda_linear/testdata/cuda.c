@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../../internal/ctest/sgemm.h"
+
 #ifndef DEVICES
 #define DEVICES 1
 #endif
@@ -31,9 +33,7 @@ typedef struct {
   const void *from;
   size_t bytes;
   event until;
-  int transa, transb, m, n, k, lda, ldb, ldc;
-  const float *a, *b;
-  float *c, alpha, beta;
+  product product;
 } work;
 
 struct stream {
@@ -63,28 +63,13 @@ static int inside(const void *at, size_t bytes) {
   return 0;
 }
 
-static void multiply(const work *w) {
-  float *row = malloc(sizeof *row * w->k), *column = malloc(sizeof *column * w->k);
-  for (int j = 0; j < w->n; j++) {
-    for (int p = 0; p < w->k; p++) column[p] = w->transb ? w->b[j + (size_t)p * w->ldb] : w->b[p + (size_t)j * w->ldb];
-    for (int i = 0; i < w->m; i++) {
-      for (int p = 0; p < w->k; p++) row[p] = w->transa ? w->a[p + (size_t)i * w->lda] : w->a[i + (size_t)p * w->lda];
-      float sum = 0, *at = w->c + i + (size_t)j * w->ldc;
-      for (int p = 0; p < w->k; p++) sum += row[p] * column[p];
-      *at = w->alpha * sum + (w->beta == 0 ? 0 : w->beta * *at);
-    }
-  }
-  free(row);
-  free(column);
-}
-
 static void finish(event until) {
   for (stream *s = until.of; s && s->done < until.count;) {
     work w = s->asked[s->done++ - s->first];
     switch (w.kind) {
       case COPY: memcpy(w.to, w.from, w.bytes); break;
       case WAIT: finish(w.until); break;
-      case PRODUCT: multiply(&w);
+      case PRODUCT: multiply(&w.product, w.product.k);
     }
   }
 }
@@ -251,7 +236,8 @@ int cublasSgemm_v2(void *handle, int transa, int transb, int m, int n, int k, co
   if (handle != &blasStream || m < 1 || n < 1 || k < 1 || !fits(a, transa, m, k, lda) || !fits(b, transb, k, n, ldb) ||
       !fits(c, 0, m, n, ldc))
     fail();
-  ask(blasStream, (work){.kind = PRODUCT, .transa = transa, .transb = transb, .m = m, .n = n, .k = k, .a = a, .lda = lda,
-                         .b = b, .ldb = ldb, .c = c, .ldc = ldc, .alpha = *alpha, .beta = *beta});
+  product q = {.transa = transa, .transb = transb, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .a = a, .b = b,
+               .c = c, .alpha = *alpha, .beta = *beta};
+  ask(blasStream, (work){.kind = PRODUCT, .product = q});
   LEAVE;
 }
