@@ -60,6 +60,9 @@ func (b Batch) Targets() int {
 	return n
 }
 
+// targets is Batch.Targets of one row.
+func (r Row) targets() int { return Batch{B: 1, S: len(r.IDs), Labels: r.Labels}.Targets() }
+
 // stack joins rows of equal length.
 func stack(rows []Row) Batch {
 	b := Batch{B: len(rows), S: len(rows[0].IDs)}

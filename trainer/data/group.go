@@ -48,14 +48,23 @@ func (l *Loader) group() {
 // MostTargets returns the most tokens that one of so many batches, from the first on, asks the model to predict; see
 // Batch.Targets. The next batch stays the one that it was.
 func (l *Loader) MostTargets(batches int) (most int, err error) {
-	defer l.Seek(l.next)
-	l.Seek(0)
-	for range batches {
-		b, err := l.Next()
-		if err != nil {
-			return 0, err
+	epoch, each := l.epoch, l.BatchesPerEpoch()
+	defer func() { l.shuffle(epoch) }()
+	for i := range batches {
+		at := i % each
+		if at == 0 {
+			l.shuffle(i / each)
 		}
-		if most = max(most, b.Targets()); most == b.B*(b.S-1) {
+		// Batches themselves are not made: those that are too large for memory are asked about as well.
+		n, places := 0, 0
+		for _, row := range l.order[at*l.batch : min((at+1)*l.batch, len(l.order))] {
+			r, err := l.rows.Row(row)
+			if err != nil {
+				return 0, err
+			}
+			n, places = n+r.targets(), len(r.IDs)-1
+		}
+		if most = max(most, n); most == l.batch*places {
 			break // there can be no more
 		}
 	}

@@ -227,7 +227,7 @@ func TestMostTargetsAreThoseOfABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var each []int
-	for range l.BatchesPerEpoch() {
+	for range 3 * l.BatchesPerEpoch() { // of three epochs, whose batches are others
 		b, err := l.Next()
 		if err != nil {
 			t.Fatal(err)
