@@ -176,7 +176,7 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	}
 	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
 	o.Ceilings = func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error) {
-		return ceiling.MeasureFor(ctx, b.train.Threads, long)
+		return ceiling.MeasureFor(ctx, b.train.Threads, min(long, looking))
 	}
 	r, err := bench.Run(ctx, o)
 	if err != nil {

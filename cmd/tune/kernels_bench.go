@@ -152,7 +152,7 @@ func (a *app) measureKernels(ctx context.Context, b *kernelsBenchFlags, reg *cor
 		return nil, err
 	}
 	a.note("measuring the machine")
-	limits, err := ceiling.Measure(ctx, b.threads)
+	limits, err := ceiling.MeasureFor(ctx, b.threads, looking)
 	if err != nil {
 		return nil, err
 	}

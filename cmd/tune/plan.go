@@ -235,6 +235,10 @@ func (p *runPlan) print(w io.Writer) {
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
 }
 
+// looking is how long plan and the commands that bench look at what the machine can do, at most; none does everything
+// once. Tests, which start many, make it shorter.
+var looking = time.Second
+
 // time measures the machine and says how long a step is likely to take on it.
 func (p *runPlan) time(ctx context.Context, threads int) error {
 	// Before this program adds to it: how many processes have wanted to run in the last minute,
@@ -242,7 +246,7 @@ func (p *runPlan) time(ctx context.Context, threads int) error {
 	load, _ := os.ReadFile("/proc/loadavg")
 	_, _ = fmt.Sscan(string(load), &p.Busy)
 	p.Busy = min(p.Busy, float64(runtime.NumCPU())) // which more cannot keep busy
-	best, worst, err := ceiling.Range(ctx, threads)
+	best, worst, err := ceiling.Range(ctx, threads, looking)
 	if err != nil {
 		return err
 	}

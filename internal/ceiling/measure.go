@@ -33,11 +33,14 @@ func Measure(ctx context.Context, threads int) (Ceilings, error) {
 	return MeasureFor(ctx, threads, long)
 }
 
-// Range is Measure in parts, of which it returns the best and the worst figures: on a
-// machine that others use too, a program gets something in between.
-func Range(ctx context.Context, threads int) (best, worst Ceilings, err error) {
-	const parts = 5
-	err = measure(ctx, threads, parts, long/parts, func(c Ceilings) {
+// Range is MeasureFor in parts, of which it returns the best and the worst figures: on a
+// machine that others use too, a program gets something in between. In no time there is one part.
+func Range(ctx context.Context, threads int, long time.Duration) (best, worst Ceilings, err error) {
+	parts := 5
+	if long <= 0 {
+		parts = 1
+	}
+	err = measure(ctx, threads, parts, long/time.Duration(parts), func(c Ceilings) {
 		if best == (Ceilings{}) {
 			best, worst = c, c
 		}
