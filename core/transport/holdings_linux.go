@@ -22,6 +22,7 @@ type stat struct {
 	state                       byte
 	ticks                       int64 // of a hundredth of a second that it has run
 	threads                     int
+	begun                       int64 // in ticks since the machine started
 	mapped                      int64
 }
 
@@ -45,7 +46,7 @@ func readStat(pid int) (stat, error) {
 	}
 	return stat{pid: pid, name: string(text[from+1 : to]), state: f[0][0],
 		parent: int(number(4)), group: int(number(5)), session: int(number(6)),
-		ticks: number(14) + number(15), threads: int(number(20)), mapped: number(23)}, nil
+		ticks: number(14) + number(15), threads: int(number(20)), begun: number(22), mapped: number(23)}, nil
 }
 
 // isStopped reports whether a process was stopped by a signal, or by who traces it.
@@ -97,11 +98,18 @@ func wanted(s stat) time.Duration {
 }
 
 // relatives returns the processes, others than pid, that pid has started at any remove, that
-// are in its group or session, or that have the variable mark, NAME=VALUE, unless that is "".
+// are in its group or session, or that have the variable mark, NAME=VALUE, unless that is "". What has begun before this
+// program did, pid has not started: most processes, into whose environments nobody has to look.
 func relatives(pid int, mark string) ([]Left, error) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
+	}
+	begun := int64(0)
+	if pid != 0 {
+		if s, err := readStat(os.Getpid()); err == nil {
+			begun = s.begun
+		}
 	}
 	var all []stat
 	for _, n := range names {
@@ -109,7 +117,7 @@ func relatives(pid int, mark string) ([]Left, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(number); err == nil {
+		if s, err := readStat(number); err == nil && s.begun >= begun {
 			all = append(all, s)
 		}
 	}
