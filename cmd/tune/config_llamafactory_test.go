@@ -62,6 +62,20 @@ func smallLlama(t *testing.T) string {
 		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096, "tie_word_embeddings": true}`)
 }
 
+// smallBytes is smallLlama with a token for each byte, which is soon read and computed with: for what no tokenizer
+// changes.
+func smallBytes(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := writeConfig(dir, []byte(`{"model_type": "llama", "vocab_size": 257, "hidden_size": 8,
+		"intermediate_size": 16, "num_hidden_layers": 1,
+		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096,
+		"tie_word_embeddings": true}`)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // jobOf makes the job that "tune train --config" would run, and the notes on the way to it.
 func jobOf(t *testing.T, file, model string, args ...string) (job *trainer.Job, notes string, err error) {
 	t.Helper()
@@ -238,7 +252,7 @@ func TestPublishedLoRAPlus(t *testing.T) {
 }
 
 func TestPublishedKernels(t *testing.T) {
-	file, model := published(t, "kernels_sft"), smallLlama(t)
+	file, model := published(t, "kernels_sft"), smallBytes(t)
 	if _, _, err := jobOf(t, file, model); err == nil || !strings.Contains(err.Error(), "alpaca_en: hf_hub_url") ||
 		!strings.Contains(err.Error(), "nothing is downloaded") {
 		t.Errorf("a data set that is not there: %v", err)
@@ -262,7 +276,7 @@ func TestPublishedKernels(t *testing.T) {
 // Muon's steps are as large there as AdamW's. Without it, all is as the file says.
 func TestPublishedFull(t *testing.T) {
 	file, model := published(t, "full_muon_sft"), smallQwen(t)
-	muon, _, err := jobOf(t, file, model)
+	muon, _, err := jobOf(t, file, smallBytes(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +333,7 @@ func TestPublishedDPO(t *testing.T) {
 			t.Errorf("note %s", line)
 		}
 	}
-	_, _, err = jobOf(t, strings.Replace(published(t, "lora_dpo"), "stage: dpo", "stage: rm", 1), smallLlama(t))
+	_, _, err = jobOf(t, strings.Replace(published(t, "lora_dpo"), "stage: dpo", "stage: rm", 1), smallBytes(t))
 	if err == nil || !strings.Contains(flagged(err.Error()), `--stage is "rm"; it takes sft, pt, dpo`) {
 		t.Errorf("a stage that there is not: %v", err)
 	}
@@ -413,9 +427,10 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 
 // A model with fewer positions than cutoff_len has shorter rows, and a line says so.
 func TestCutoffIsWhatTheModelCanTake(t *testing.T) {
-	model := smallModel(t, "llama3_2", `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8,
-		"intermediate_size": 16, "num_hidden_layers": 1,
-		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": true}`)
+	model := filepath.Join(t.TempDir(), "m")
+	if err := writeModel(model, "llama"); err != nil {
+		t.Fatal(err)
+	}
 	job, notes, err := jobOf(t, published(t, "lora_pretrain"), model)
 	if err != nil {
 		t.Fatal(err)

@@ -26,16 +26,12 @@ func TestPublishedFilesTrain(t *testing.T) {
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			model := smallLlama
-			if strings.Contains(name, "full") {
-				model = smallQwen
-			}
 			out := filepath.Join(t.TempDir(), "out")
-			args := []string{"--out", out, "--steps", "2", "--grad-accum", "2", "--seq", "128", "--max-samples", "20"}
+			args := []string{"--out", out, "--steps", "2", "--grad-accum", "2", "--seq", "1024", "--max-samples", "20"}
 			if name == "kernels_sft" { // its data set is one of a hub
 				args = append(args, "--data", "alpaca_en_demo")
 			}
-			job, notes, err := jobOf(t, published(t, name), model(t), args...)
+			job, notes, err := jobOf(t, published(t, name), smallBytes(t), args...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,7 +72,7 @@ func fitterOf(t *testing.T, change func(*trainer.Config)) *fitter {
 		t.Fatal(err)
 	}
 	c := trainer.Default()
-	c.Model, c.Batch, c.Seq, c.Kernels = dir, 4, 64, "none"
+	c.Model, c.Batch, c.Seq, c.Kernels = dir, 2, 64, "none"
 	change(&c)
 	return &fitter{config: c, mem: autograd.Heap{}, kept: func(string) bool { return false },
 		patch: func(trainer.Config) func(*models.Model) (*core.Report, error) {
