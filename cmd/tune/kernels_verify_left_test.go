@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ctest"
@@ -21,22 +22,15 @@ func TestVerifyCatchesWhatPluginsLeaveBehind(t *testing.T) {
 		t.Skip("the system does not tell what a process has")
 	}
 	for plugin, wants := range map[string][]string{
-		"bug_descriptors": {`FAILED rms_norm, 1 case: left behind by calls`,
-			`the process opens 0\.0[0-9]+ descriptors with each call`},
-		"bug_threads_left": {`left behind by calls`,
-			`the process starts 0\.0[0-9]+ threads with each call that do not end`},
-		"bug_children": {`left behind by calls`, `the process starts 0\.0[0-9]+ processes with each call`},
-		"bug_daemon":   {`FAILED left behind: process [0-9]+ \(sleep\), which it has started, lives on`},
-		"bug_temporary": {`the process leaves 0\.0[0-9]+ files with each call in the folder for temporary files`,
+		"bug_keeps_all": {`FAILED rms_norm, 1 case: left behind by calls`,
+			`the process opens 0\.0[0-9]+ descriptors with each call`,
+			`the process starts 0\.0[0-9]+ threads with each call that do not end`,
+			`the process leaves 0\.0[0-9]+ files with each call in the folder for temporary files`,
+			`the process maps [0-9]+ bytes of address space with each call`,
+			`the process prints [0-9]+ bytes with each call`,
 			`FAILED left behind: it leaves [0-9]+ files in the folder for temporary files, \$TMPDIR: scratch-`},
-		"bug_one_temporary": {
-			`FAILED left behind: it leaves 1 file in the folder for temporary files, \$TMPDIR: compiled.bin`},
-		"bug_working_folder": {`FAILED left behind: 1 file appeared in its working folder, .*: bug_working_folder.log`},
-		"bug_maps":           {`the process maps [0-9]+ bytes of address space with each call`},
-		"bug_prints":         {`the process prints [0-9]+ bytes with each call`},
-		"bug_prints_raw":     {`the process prints [0-9]+ bytes with each call`},
-		"bug_spins":          {`at rest after calls`, `keeps [0-9]+% of a processor busy while nobody calls it`},
-		"bug_late":           {`FAILED swiglu`, `(it changed after the call had answered|other bits)`},
+		"bug_spins": {`at rest after calls`, `keeps [0-9]+% of a processor busy while nobody calls it`},
+		"bug_late":  {`FAILED swiglu`, `(it changed after the call had answered|other bits)`},
 		"bug_bystander": {`at rest after calls`,
 			`[0-9]+ bytes of the kernel's memory were changed that belong to no output of any call|wrote past the tensor`},
 		"bug_all_processors": {`one thread is one`, `with TUNE_THREADS=1 the process keeps [0-9.]+ processors busy`},
@@ -74,16 +68,46 @@ func ownFolder(t *testing.T, plugin string) string {
 	return path
 }
 
-// TestNothingLivesOnAfterVerifying: what a plugin has left behind is ended.
-func TestNothingLivesOnAfterVerifying(t *testing.T) {
+// TestVerifyEndsWhatLivesOnAndRemovesItsFolder, which is the plugin's as well where $TMPDIR is one named from here.
+func TestVerifyEndsWhatLivesOnAndRemovesItsFolder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not tell who started a process")
 	}
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	verify(t, ownFolder(t, "bug_daemon"), "--quick")
-	left, err := filepath.Glob(filepath.Join(temp, "tune-*"))
-	if err != nil || len(left) > 0 {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", ".")
+	code, stdout, stderr := verify(t, ownFolder(t, "bug_leaves_all"), "--quick")
+	if code != exitFailed {
+		t.Errorf("exit code %d, want %d; %s", code, exitFailed, stderr)
+	}
+	lives := regexp.MustCompile(`FAILED left behind: process ([0-9]+) \(sleep\), which it has started, lives on`)
+	flat := strings.Join(strings.Fields(stdout), " ")
+	found := lives.FindStringSubmatch(flat)
+	if found == nil {
+		t.Fatalf("nothing matches %q in\n%s", lives, stdout)
+	}
+	lived := func() bool { // a process that has ended has no program, though nobody may wait for it
+		_, err := os.Stat("/proc/" + found[1] + "/exe")
+		return err == nil
+	}
+	for end := time.Now().Add(time.Minute); lived() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if lived() {
+		t.Errorf("process %s lives on", found[1])
+	}
+	for _, want := range []string{"it leaves 1 file in the folder for temporary files, $TMPDIR: compiled.bin",
+		"1 file appeared in its working folder, ", ", while it ran: bug_leaves_all.log"} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("nothing says %q: %s\n%s", want, stdout, stderr)
+		}
+	}
+	for _, want := range []string{`the process prints [0-9]+ bytes with each call`,
+		`the process starts 0\.0[0-9]+ processes with each call`} {
+		if !regexp.MustCompile(want).MatchString(flat) {
+			t.Errorf("nothing matches %q in\n%s", want, stdout)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("%q is left, %v", left, err)
 	}
 	if still, err := transport.Survivors("TUNE_TEST_MARK", "nobody"); err != nil || len(still) > 0 {
@@ -91,18 +115,11 @@ func TestNothingLivesOnAfterVerifying(t *testing.T) {
 	}
 }
 
-// TestVerifyMakesAFolderWhateverTMPDIRIs: one named from here is the plugin's as well, which works elsewhere, and one
-// that is missing is named.
-func TestVerifyMakesAFolderWhateverTMPDIRIs(t *testing.T) {
-	t.Chdir(t.TempDir())
-	t.Setenv("TMPDIR", ".")
-	const want = "it leaves 1 file in the folder for temporary files"
-	_, stdout, stderr := verify(t, ownFolder(t, "bug_one_temporary"), "--quick")
-	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
-		t.Errorf("nothing says %q: %s\n%s", want, stdout, stderr)
-	}
+// TestVerifyNamesAMissingFolder that $TMPDIR is to be.
+func TestVerifyNamesAMissingFolder(t *testing.T) {
+	path := ownFolder(t, "bug_leaves_all")
 	t.Setenv("TMPDIR", "none")
-	code, _, stderr := verify(t, ownFolder(t, "bug_one_temporary"), "--quick")
+	code, _, stderr := verify(t, path, "--quick")
 	if code != exitFailed || !strings.Contains(stderr, "have the environment variable TMPDIR name a folder") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}

@@ -22,12 +22,11 @@ import (
 // started; TestVerifyCatchesPlantedBugs says what becomes of each.
 func buggyPlugins() map[string]func() {
 	served := map[string]func(){
-		"bug_none": func() {
-			serveBug("bug_none", core.RMSNorm, func(run func() error, _ *core.Call) error { return run() })
-		},
-		"bug_manifest": func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_none":         func() { serveBug("bug_none", right(core.RMSNorm), noBug) },
+		"bug_none_in_part": func() { serveBug("bug_none_in_part", part{Kernel: right(core.RMSNorm)}, noBug) },
+		"bug_manifest":     func() { plugin.Serve("bug_manifest", "", described{part{Kernel: right(core.SwiGLU)}}) },
 		"bug_two_faces": func() {
-			kernels := []core.Kernel{right(core.RMSNorm), right(core.SwiGLU)}
+			kernels := []core.Kernel{part{Kernel: right(core.RMSNorm)}, part{Kernel: right(core.SwiGLU)}}
 			if os.Getenv("TUNE_THREADS") == "1" {
 				kernels = kernels[1:]
 			}
@@ -52,14 +51,17 @@ func buggyPlugins() map[string]func() {
 			plugin.Serve(name, "1.0.0", renamed{first, name}, renamed{second, name})
 		},
 		"bug_silent":    func() { fmt.Println("hello") },
-		"bug_on_demand": func() { serveBug("bug_on_demand", core.RMSNorm, bugOnDemand) },
+		"bug_on_demand": func() { serveBug("bug_on_demand", right(core.RMSNorm), bugOnDemand) },
 	}
 	bugs := plantedBugs()
 	maps.Copy(bugs, processBugs())
 	maps.Copy(bugs, inferenceBugs())
 	maps.Copy(bugs, pagedBugs())
 	for name, b := range bugs {
-		served[name] = func() { serveBug(name, b.op, b.bug) }
+		served[name] = func() {
+			serveBug(name, part{right(b.op), slices.Contains(inBackward, name), slices.Contains(inBFloat16, name), inUse[name]},
+				b.bug)
+		}
 	}
 	return served
 }
@@ -70,8 +72,55 @@ type planted struct {
 	bug func(run func() error, c *core.Call) error
 }
 
-func serveBug(name string, op core.Op, bug func(func() error, *core.Call) error) {
-	plugin.Serve(name, "1.0.0", buggy{right(op), bug})
+func serveBug(name string, of core.Kernel, bug func(func() error, *core.Call) error) {
+	plugin.Serve(name, "1.0.0", buggy{of, bug})
+}
+
+func noBug(run func() error, _ *core.Call) error { return run() }
+
+// inBackward are the bugs that are in the backward pass, and inBFloat16 those that are in that storage type.
+var (
+	inBackward = []string{"bug_outputs", "bug_pairing", "bug_past_the_end", "bug_race", "bug_threads", "bug_leak",
+		"bug_writes_input", "bug_idle_expert", "bug_dies", "bug_hangs"}
+	inBFloat16 = []string{"bug_truncates"}
+)
+
+// inUse are those uses of an op that a bug is in, where the others would take long.
+var inUse = map[string]func(core.Facts) bool{
+	"bug_idle_expert":        func(f core.Facts) bool { return f.Layout == core.Packed && f.Routing == core.RoutingNormalized },
+	"bug_window":             func(f core.Facts) bool { return f.Window > 0 },
+	"bug_int8_saturates":     func(f core.Facts) bool { return f.Scaling == core.DynamicScaling },
+	"bug_shared_gate_and_up": func(f core.Facts) bool { return f.Layout == core.Separate },
+}
+
+// part is a kernel with as much of another as a bug needs: in one storage type, mostly without a backward pass, and in
+// some uses, unless that is nil. To verify it takes half the time, or less.
+type part struct {
+	core.Kernel
+	backward, bfloat16 bool
+	uses               func(core.Facts) bool
+}
+
+func (p part) Info() core.Info {
+	i := p.Kernel.Info()
+	i.DTypes = []core.DType{core.Float32}
+	if p.bfloat16 {
+		i.DTypes[0] = core.BFloat16
+	}
+	if i.Backward = i.Backward && p.backward; !i.Backward {
+		i.Adds = nil
+	}
+	return i
+}
+
+func (p part) Supports(f core.Facts) error {
+	if err := p.Kernel.Supports(f); err != nil {
+		return err
+	}
+	if p.uses != nil && !p.uses(f) {
+		return fmt.Errorf("%w: it is for other uses", core.ErrNotSupported)
+	}
+	return p.Info().Supports(f)
 }
 
 // right is the project's own kernel for an op, or the reference.
@@ -124,12 +173,25 @@ func plantedBugs() map[string]planted {
 	seen := map[string]core.Tensor{}
 	done := map[string]bool{}
 	return map[string]planted{
-		"bug_dropped_gradient": {core.RMSNorm, bugAfter("dweight", func(_ *core.Call, v []float32) { clear(v) })},
-		"bug_last_row": {core.RMSNorm, bugAfter("y", func(c *core.Call, v []float32) {
-			if D := c.Facts.Dim; len(v) > D {
-				copy(v[len(v)-D:], v[len(v)-2*D:])
-			}
-		})},
+		// It drops a gradient, repeats the row before the last one, and swallows NaN, each in an output of its own.
+		"bug_outputs": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			inRow := bugAfter("y", func(c *core.Call, v []float32) {
+				if D := c.Facts.Dim; len(v) > D {
+					copy(v[len(v)-D:], v[len(v)-2*D:])
+				}
+			})
+			inGradient := bugAfter("dweight", func(_ *core.Call, v []float32) { clear(v) })
+			inNaN := bugAfter("dx", func(_ *core.Call, v []float32) {
+				for i := range v {
+					if v[i] != v[i] {
+						v[i] = 0
+					}
+				}
+			})
+			return inRow(func() error {
+				return inGradient(func() error { return inNaN(run, c) }, c)
+			}, c)
+		}},
 		"bug_gate_and_up": {core.SwiGLU, func(run func() error, c *core.Call) error {
 			if c.Facts.Layout == core.Separate && c.Pass == core.Forward {
 				c.In[0], c.In[1] = c.In[1], c.In[0]
@@ -233,13 +295,6 @@ func plantedBugs() map[string]planted {
 			return err
 		}},
 		"bug_truncates": {core.SwiGLU, func(run func() error, c *core.Call) error { return truncated(run, c) }},
-		"bug_swallows_nan": {core.RMSNorm, bugAfter("dx", func(_ *core.Call, v []float32) {
-			for i := range v {
-				if v[i] != v[i] {
-					v[i] = 0
-				}
-			}
-		})},
 		"bug_idle_expert": {core.MoEExperts, bugAfter("ddown", func(c *core.Call, v []float32) {
 			ids, size := c.Input("expert_ids").Int32s(), len(v)/c.Facts.Experts
 			for e := range c.Facts.Experts {
@@ -322,7 +377,7 @@ func racingSum(c *core.Call) {
 
 // truncated computes in float32 and cuts the results to bfloat16, as a plain shift does.
 func truncated(run func() error, c *core.Call) error {
-	if c.Facts.DType != core.BFloat16 {
+	if c.Facts.DType != core.BFloat16 || c.Tokens() > 100 { // many would take long
 		return run()
 	}
 	wide := c.Facts

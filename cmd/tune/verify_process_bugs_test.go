@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -25,47 +26,50 @@ func processBugs() map[string]planted {
 	}
 	// go-plugin has put something else into os.Stderr
 	raw := sync.OnceValue(func() *os.File { return os.NewFile(2, "stderr") })
-	calls := 0
-	every := func(n int, f func()) func(*core.Call) {
-		return func(*core.Call) {
-			if calls++; calls%n == 0 {
-				f()
+	leave := sync.OnceFunc(func() {
+		start("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &")
+		for _, path := range []string{filepath.Join(os.TempDir(), "compiled.bin"), "bug_leaves_all.log"} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				panic(err)
 			}
 		}
-	}
+	})
+	calls := 0
+	count := &atomic.Int64{} // also of calls
 	return map[string]planted{
-		"bug_descriptors": after(core.RMSNorm, every(100, func() { kept = append(kept, must(os.Open(os.DevNull))) })),
-		"bug_threads_left": after(core.RMSNorm, every(50, func() {
+		// Each of these is seen by itself.
+		"bug_keeps_all": after(core.RMSNorm, func(c *core.Call) {
+			mapMemory()
+			fmt.Println("rms_norm of", c.Tokens(), "tokens")
+			if calls++; calls%100 != 0 {
+				return
+			}
+			kept = append(kept, must(os.Open(os.DevNull)))
 			go func() {
 				runtime.LockOSThread()
 				time.Sleep(time.Hour)
 			}()
-		})),
-		"bug_children": after(core.RMSNorm, every(100, func() { start("sleep", "600") })),
-		// Its child has left its group and its session, and the parent between them has ended.
-		"bug_daemon":    after(core.RMSNorm, once(func() { start("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &") })),
-		"bug_temporary": after(core.RMSNorm, every(100, func() { must(os.CreateTemp("", "scratch-*")).Close() })),
-		"bug_one_temporary": after(core.RMSNorm, once(func() {
-			if err := os.WriteFile(filepath.Join(os.TempDir(), "compiled.bin"), nil, 0o600); err != nil {
-				panic(err)
-			}
-		})),
-		"bug_working_folder": after(core.RMSNorm, once(func() {
-			if err := os.WriteFile("bug_working_folder.log", nil, 0o600); err != nil {
-				panic(err)
-			}
-		})),
-		"bug_maps":   after(core.RMSNorm, func(*core.Call) { mapMemory() }),
-		"bug_prints": after(core.RMSNorm, func(c *core.Call) { fmt.Println("rms_norm of", c.Tokens(), "tokens") }),
-		"bug_prints_raw": after(core.RMSNorm, func(c *core.Call) {
-			fmt.Fprintln(raw(), "rms_norm of", c.Tokens(), "tokens")
+			must(os.CreateTemp("", "scratch-*")).Close()
 		}),
-		"bug_spins": after(core.RMSNorm, once(func() {
-			go func() {
-				for i := 0; ; i++ {
-				}
-			}()
-		})),
+		// So are these. The first child has left its group and its session, and the parent between them has ended.
+		"bug_leaves_all": after(core.RMSNorm, func(c *core.Call) {
+			fmt.Fprintln(raw(), "rms_norm of", c.Tokens(), "tokens")
+			leave()
+			if calls++; calls%100 == 0 {
+				start("tail", "-f", os.DevNull)
+			}
+		}),
+		// It waits for the next call after a long one, and so does no other of the plugin's processes.
+		"bug_spins": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			n, err := count.Add(1), run()
+			if c.Tokens() == 512 && os.Getenv("TUNE_THREADS") != "1" {
+				go func() {
+					for count.Load() == n {
+					}
+				}()
+			}
+			return err
+		}},
 		// It answers before it is done.
 		"bug_late": after(core.SwiGLU, func(c *core.Call) {
 			b := c.Out[0].Data
@@ -80,8 +84,7 @@ func processBugs() map[string]planted {
 		}),
 		// It writes to its memory far behind an output: beyond the guards, into somebody else's.
 		"bug_bystander": after(core.RMSNorm, func(c *core.Call) {
-			if last := c.Out[len(c.Out)-1].Data; c.Tokens() == 512 && c.Pass == core.Backward &&
-				os.Getenv("TUNE_THREADS") != "1" {
+			if last := c.Out[len(c.Out)-1].Data; c.Tokens() == 512 && os.Getenv("TUNE_THREADS") != "1" {
 				*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), len(last)+1000)) = 1
 			}
 		}),
@@ -107,12 +110,6 @@ func processBugs() map[string]planted {
 			return err
 		}},
 	}
-}
-
-// once does something the first time.
-func once(f func()) func(*core.Call) {
-	do := sync.OnceFunc(f)
-	return func(*core.Call) { do() }
 }
 
 func must[T any](v T, err error) T {
