@@ -48,11 +48,11 @@ func TestEveryModeGoesOnAfterAKill(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			files, flags := wholeFiles, m.flags
+			files, flags := wholeFiles, append([]string{"--save-every", "2"}, m.flags...)
 			if m.adapter {
 				files, flags = adapterFiles, append([]string{"--lora-rank", "4"}, flags...)
 			}
-			weights := string(killed(t, 16, 2, files, flags...))
+			weights := string(killed(t, 10, 1, files, flags...))
 			mu.Lock()
 			defer mu.Unlock()
 			if other, same := seen[weights]; same {
