@@ -208,9 +208,13 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 	}
 }
 
-// look is how long peakOf waits between two looks, each of which has the system walk all pages of all processes, some
-// milliseconds. What a step takes most of, it has for longer: it takes a second.
-const look = 50 * time.Millisecond
+// look is how long peakOf waits between two looks at least. Each has the system walk all pages of all processes, some
+// milliseconds; as they take what the run has less of, it waits lookShare times as long as the last one has taken. What a
+// step takes most of, it has for longer: it takes a second, or more where a look takes more.
+const (
+	look      = 50 * time.Millisecond
+	lookShare = 10
+)
 
 // peakOf trains and returns the most memory that the program and its plugins were seen to have until the model was
 // saved in a folder. Then they end one after the other, and pages that one of them has given up count for those
@@ -223,9 +227,11 @@ func peakOf(t *testing.T, out string, args ...string) (peak int64) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
+		start := time.Now()
 		if now := memory.OfFamily(cmd.Process.Pid); !saved(out) {
 			peak = max(peak, now)
 		}
+		wait := max(look, lookShare*time.Since(start))
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -235,7 +241,7 @@ func peakOf(t *testing.T, out string, args ...string) (peak int64) {
 				t.Skip("this system does not tell the proportional set size")
 			}
 			return peak
-		case <-time.After(look):
+		case <-time.After(wait):
 		}
 	}
 }
