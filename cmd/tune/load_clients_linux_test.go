@@ -60,7 +60,7 @@ func newClients(t *testing.T, url string, models []string) *load {
 	begin := "Once upon a time there was a little girl who had a red ball. One day she went to the park with her mum"
 	for i := range 48 {
 		b := fmt.Sprintf(`{"model": %q, "prompt": %q, "max_tokens": %d, "seed": %d, "temperature": %g`,
-			models[i%len(models)], begin[:4+2*i], 1+(i*37)%90, i, 0.8*float64(i%2))
+			models[i%len(models)], begin[:4+2*i], 1+(i*37)%60, i, 0.8*float64(i%2))
 		l.asked = append(l.asked, loadQuestion{model: models[i%len(models)], body: b})
 	}
 	return l

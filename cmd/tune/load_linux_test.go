@@ -34,7 +34,7 @@ func TestAServerUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
-	lasts := 4 * time.Second
+	lasts := 2 * time.Second
 	if set := os.Getenv(loadVariable); set != "" {
 		var err error
 		if lasts, err = time.ParseDuration(set); err != nil {
