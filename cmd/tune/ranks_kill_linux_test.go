@@ -39,7 +39,7 @@ func TestKilledRanksLoseNothing(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			k := &rankKiller{launcher: l, t: t, dir: t.TempDir(), others: []int{1, 4}, args: append(trainable(t, "llama"),
-				"--kernels", "none", "--batch", "2", "--grad-accum", "4", "--steps", "60", "--save-every", "2", "--keep", "0")}
+				"--kernels", "none", "--batch", "2", "--grad-accum", "4", "--steps", "30", "--save-every", "2", "--keep", "0")}
 			if l.name == "mpirun.mpich" {
 				k.args = append(k.args, "--shard-optimizer")
 			}

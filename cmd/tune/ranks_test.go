@@ -173,7 +173,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			flags := append(trainable(t, tt.model), strings.Fields(tt.flags)...)
-			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "12", "--plugin-dir", plugins)
+			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "8", "--plugin-dir", plugins)
 			out := func() []string { return append(flags, "--out", filepath.Join(t.TempDir(), "out")) }
 			one := launcher{}.steps(t, 1, out()...)
 			for i, l := range all {
@@ -183,17 +183,20 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 						if shard != (i == k) && !whole {
 							continue
 						}
-						args := append(out(), fmt.Sprintf("--shard-optimizer=%v", shard))
-						if d := differ(t, l.steps(t, n, args...), one); !(d <= 1e-5) {
+						run := func() []float64 {
+							return l.steps(t, n, append(out(), fmt.Sprintf("--shard-optimizer=%v", shard))...)
+						}
+						got := run()
+						if d := differ(t, got, one); !(d <= 1e-5) {
 							t.Errorf("%s, %d ranks, sharded %v: losses differ by %g from those of one", l.name, n, shard, d)
 						}
+						if (n > 2 || i+1 < len(all)) && !whole { // one of them again is enough
+							continue
+						}
+						if d := differ(t, run(), got); d != 0 {
+							t.Errorf("%s, %d ranks, sharded %v: losses of two runs differ by %g", l.name, n, shard, d)
+						}
 					}
-				}
-				if i > 0 && !whole {
-					continue
-				}
-				if d := differ(t, l.steps(t, 2, out()...), l.steps(t, 2, out()...)); d != 0 {
-					t.Errorf("%s: losses of two runs differ by %g", l.name, d)
 				}
 			}
 		})
