@@ -18,23 +18,43 @@ import (
 
 // TestPluginsOfEveryOpCompile type-checks programs and tests as they are written, in
 // modules of their own without network. What they compute is tested in the packages that
-// they are copies of.
+// they are copies of. The modules are all the same, so that one which has every plugin as a package stands for them:
+// to load what a module depends on takes the go command longer than to check a plugin.
 func TestPluginsOfEveryOpCompile(t *testing.T) {
+	all := t.TempDir()
+	module := map[string]string{}
 	for _, op := range core.Ops() {
 		for _, fast := range []bool{false, true} {
 			if fast && ops.Of(op).Fast.Kernel == "" {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, fast %v", op, fast), func(t *testing.T) {
-				dir := filepath.Join(t.TempDir(), "math")
-				p := scaffold.Plugin{Name: "math", Op: op, Fast: fast, Source: testdata.Root(t)} // like a package of the standard library
-				if err := p.Write(dir); err != nil {
+			dir := filepath.Join(all, fmt.Sprintf("%s_fast_%v", op, fast))
+			p := scaffold.Plugin{Name: "math", Op: op, Fast: fast, Source: testdata.Root(t)} // like a package of the standard library
+			if err := p.Write(dir); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"go.mod", "go.sum"} {
+				text := readFile(t, filepath.Join(dir, name))
+				if first, ok := module[name]; ok && text != first {
+					t.Errorf("%s, fast %v, has another %s than the first:\n%s", op, fast, name, text)
+				}
+				module[name] = text
+				if err := os.Rename(filepath.Join(dir, name), filepath.Join(all, name)); err != nil {
 					t.Fatal(err)
 				}
-				goCommand(t, dir, "vet", "-mod=readonly", ".")
-			})
+			}
 		}
 	}
+	goCommand(t, all, "vet", "-mod=readonly", "./...")
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // goCommand runs the go command in a plugin's folder, without network.
