@@ -33,13 +33,43 @@ func cases(t *testing.T) []string {
 func TestPlainForwardEqualsTheReference(t *testing.T) {
 	for _, dir := range cases(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			r, err := parity.Run(context.Background(), dir, parity.Options{Memory: autograd.Heap{}})
+			r, err := withLinked(t, dir, "none")
 			if err != nil {
 				t.Fatal(err)
 			}
 			check(t, r)
 		})
 	}
+}
+
+// comparison is what came of comparing a model.
+type comparison struct {
+	result *parity.Result
+	err    error
+}
+
+// compared has, by model and selection, what withLinked has compared so far; several tests look at the same.
+var compared = map[[2]string]comparison{}
+
+// withLinked compares a model with a selection of the linked kernels; once.
+func withLinked(t *testing.T, dir, kernels string) (*parity.Result, error) {
+	t.Helper()
+	key := [2]string{filepath.Base(dir), kernels}
+	c, ok := compared[key]
+	if !ok {
+		o := parity.Options{Memory: autograd.Heap{}}
+		if kernels != "none" {
+			o.Kernels, o.Registry = kernels, core.NewRegistry()
+			for _, k := range linked.Kernels() {
+				if err := o.Registry.Register(k); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		c.result, c.err = parity.Run(t.Context(), dir, o)
+		compared[key] = c
+	}
+	return c.result, c.err
 }
 
 func check(t *testing.T, r *parity.Result) {
@@ -50,11 +80,13 @@ func check(t *testing.T, r *parity.Result) {
 	t.Logf("%+v", *r)
 }
 
+// TestEveryKernelEqualsTheReference starts the plugins once for all models: that takes longer than to compare one.
 func TestEveryKernelEqualsTheReference(t *testing.T) {
 	for _, opts := range []transport.Options{{}, {Portable: true}} {
+		reg := plugintest.Scan(t, opts)
 		for _, dir := range cases(t) {
 			t.Run(fmt.Sprintf("%s/portable=%v", filepath.Base(dir), opts.Portable), func(t *testing.T) {
-				reg, mem := plugintest.Scan(t, opts), plugintest.Memory(t)
+				mem := plugintest.Memory(t)
 				r, err := parity.Run(context.Background(), dir, parity.Options{Memory: mem, Registry: reg, Kernels: "all"})
 				if err != nil {
 					t.Fatal(err)
@@ -77,14 +109,7 @@ func TestLinkedKernelsEqualTheReference(t *testing.T) {
 	for _, name := range []string{"llama-tiny", "qwen3-moe", "glm4-0414"} {
 		t.Run(name, func(t *testing.T) {
 			dir := testdata.Shared(t, filepath.Join("golden", "models", name))
-			reg := core.NewRegistry()
-			for _, k := range linked.Kernels() {
-				if err := reg.Register(k); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r, err := parity.Run(context.Background(), dir,
-				parity.Options{Memory: autograd.Heap{}, Registry: reg, Kernels: "all"})
+			r, err := withLinked(t, dir, "all")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,13 +133,7 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 	for _, dir := range cases(t) {
 		for _, kernels := range selections {
 			t.Run(filepath.Base(dir)+"/"+kernels, func(t *testing.T) {
-				reg := core.NewRegistry()
-				for _, k := range linked.Kernels() {
-					if err := reg.Register(k); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r, err := parity.Run(t.Context(), dir, parity.Options{Memory: autograd.Heap{}, Registry: reg, Kernels: kernels})
+				r, err := withLinked(t, dir, kernels)
 				if errors.Is(err, core.ErrNoSite) {
 					t.Skip(err)
 				}
