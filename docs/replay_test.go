@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,19 @@ import (
 
 	"github.com/seed98097648/tune/internal/testdata"
 )
+
+// bin is the folder that the commands of all pages install programs into: what is there already is not linked again.
+var bin string
+
+func TestMain(m *testing.M) {
+	var err error
+	if bin, err = os.MkdirTemp("", "tune-docs-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(bin)
+	os.Exit(code)
+}
 
 // TestWritingAKernel does what docs/writing-a-kernel.md says, as its reader would: every
 // command of the page, in order, in an empty folder, with a home of its own and the Go
@@ -37,8 +51,8 @@ func TestWritingAKernel(t *testing.T) {
 	replay(t, steps)
 }
 
-// TestRecipes does what each of docs/recipes says, with a published small model and data for its MODEL, chat.json and
-// pairs.json.
+// TestRecipes does what each of docs/recipes says, with a published small model for its MODEL, and the first rows of
+// published data for its chat.json and pairs.json: commands read all that there is, and evaluate a share of it.
 func TestRecipes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the pages are written for a shell")
@@ -65,14 +79,32 @@ func TestRecipes(t *testing.T) {
 				t.Fatalf("%d commands, %v", len(steps), err)
 			}
 			dir := t.TempDir()
-			for name, of := range map[string]string{"MODEL": model, "chat.json": filepath.Join(sets, "alpaca_en_demo.json"),
-				"pairs.json": filepath.Join(sets, "dpo_en_demo.json")} {
-				if err := os.Symlink(of, filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
+			if err := os.Symlink(model, filepath.Join(dir, "MODEL")); err != nil {
+				t.Fatal(err)
 			}
+			firstOf(t, filepath.Join(sets, "alpaca_en_demo.json"), filepath.Join(dir, "chat.json"))
+			firstOf(t, filepath.Join(sets, "dpo_en_demo.json"), filepath.Join(dir, "pairs.json"))
 			replayIn(t, steps, home, dir, env)
 		})
+	}
+}
+
+// firstOf writes the first hundred elements of a JSON array.
+func firstOf(t *testing.T, from, to string) {
+	t.Helper()
+	var all []json.RawMessage
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err == nil {
+		text, err = json.Marshal(all[:100])
+	}
+	if err == nil {
+		err = os.WriteFile(to, text, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -223,21 +255,23 @@ func shell(t *testing.T, dir, home string, env []string, commands string) (out, 
 // into a folder on the path, and the caches of Go are the real ones.
 func environment(t *testing.T, home string) []string {
 	t.Helper()
-	bin := filepath.Join(home, "bin")
 	env := []string{"HOME=" + home, "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"), "GOBIN=" + bin, "GOWORK=off"}
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOSUMDB", "GOTOOLCHAIN"} {
+	flags := ""
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOFLAGS"} {
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {
 			t.Fatalf("go env %s: %v", name, err)
 		}
-		env = append(env, name+"="+strings.TrimSpace(string(value)))
+		flags = strings.TrimSpace(string(value))
+		env = append(env, name+"="+flags)
 	}
 	if trim := testdata.TrimPath(); trim != "" {
 		// A reader trims nothing, and his program knows where it was compiled, which is noted in its main package. That
 		// package takes the checkout's folder for itself; naming it keeps Go from taking what it compiled in another one.
 		root := testdata.Root(t)
-		env = append(env, fmt.Sprintf("GOFLAGS=%s '-gcflags=-trimpath=%s=>%[2]s'", trim, root))
+		flags = fmt.Sprintf("%s '-gcflags=-trimpath=%s=>%[2]s'", trim, root)
 	}
+	env = append(env, "GOFLAGS="+flags+" -ldflags=-w") // no command of a page needs what debuggers do
 	if temp := os.Getenv("TMPDIR"); temp != "" {
 		env = append(env, "TMPDIR="+temp)
 	}
