@@ -2,9 +2,6 @@ package plugin
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -12,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -26,10 +22,9 @@ import (
 // Names that go-plugin and the host's gRPC service have: their own libraries would be most
 // of a plugin's program, for three messages.
 const (
-	envCertificate = "PLUGIN_CLIENT_CERT"     // of the host, for AutoMTLS
-	envSocketDir   = "PLUGIN_UNIX_SOCKET_DIR" // where the socket goes
-	pathAsk        = "/tune.kernel.v1.Kernels/Ask"
-	pathShutdown   = "/plugin.GRPCController/Shutdown"
+	envSocketDir = "PLUGIN_UNIX_SOCKET_DIR" // where the socket goes
+	pathAsk      = "/tune.kernel.v1.Kernels/Ask"
+	pathShutdown = "/plugin.GRPCController/Shutdown"
 )
 
 // socketName cannot be the name of a plugin: the folder has a link called so, too.
@@ -38,7 +33,7 @@ const socketName = ".requests"
 // answerRPC answers gRPC, and requests on the plain stream, which comes to the same socket: until
 // the host says that it is enough, or is gone.
 func answerRPC(s *server) error {
-	config, certificate, err := encryption([]byte(os.Getenv(envCertificate)))
+	config, certificate, err := encryption([]byte(os.Getenv(wire.EnvCertificate)))
 	if err != nil {
 		return err
 	}
@@ -83,23 +78,15 @@ func listen() (net.Listener, error) {
 func encryption(host []byte) (*tls.Config, string, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(host) {
-		return nil, "", fmt.Errorf("transport: %s holds no certificate of the host", envCertificate)
+		return nil, "", fmt.Errorf("transport: %s holds no certificate of the host", wire.EnvCertificate)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	own, err := wire.NewCertificate(x509.ExtKeyUsageServerAuth)
 	if err != nil {
-		return nil, "", fmt.Errorf("transport: key for requests: %w", err)
-	}
-	use := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	like := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, ExtKeyUsage: use,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().AddDate(30, 0, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, like, like, key.Public(), key)
-	if err != nil {
-		return nil, "", fmt.Errorf("transport: certificate for requests: %w", err)
+		return nil, "", err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
-		base64.RawStdEncoding.EncodeToString(der), nil
+			Certificates: []tls.Certificate{own}},
+		base64.RawStdEncoding.EncodeToString(own.Certificate[0]), nil
 }
 
 // handler answers gRPC's unary calls, which are requests of HTTP/2: a message each way, five

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // What onEachPath runs on "bare" is not repeated here.
@@ -63,6 +66,11 @@ func TestOpenSaysWhatIsWrongWithABarePlugin(t *testing.T) {
 	if (Options{}).withDefaults().Portable {
 		t.Skip("bare plugins are refused")
 	}
+	own, err := wire.NewCertificate(x509.ExtKeyUsageServerAuth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRPC := wire.GreetRPC + "|" + base64.RawStdEncoding.EncodeToString(own.Certificate[0])
 	cases := map[string]struct {
 		version   int
 		way, then string
@@ -73,6 +81,7 @@ func TestOpenSaysWhatIsWrongWithABarePlugin(t *testing.T) {
 		"ends":            {ProtocolVersion, "bare", "exit 5", core.ErrPluginExited, "exit status 5"},
 		"another version": {ProtocolVersion + 1, "bare", "sleep 1000", core.ErrIncompatible, "rebuild the plugin"},
 		"another way":     {ProtocolVersion, "morse", "sleep 1000", core.ErrIncompatible, "not a kernel plugin"},
+		"speaks gRPC":     {ProtocolVersion, byRPC, "sleep 1000", core.ErrIncompatible, "though TUNE_LINK told it"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -94,6 +94,10 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 
 // newProcess prepares everything short of starting.
 func newProcess(opts Options, exe *executable, checksum, dir string, names []string) (*process, error) {
+	secret, certificate, err := opts.encryption()
+	if err != nil {
+		return nil, err
+	}
 	life, child, err := newLifeline()
 	if err != nil {
 		return nil, err
@@ -114,7 +118,7 @@ func newProcess(opts Options, exe *executable, checksum, dir string, names []str
 	opts.how.isolate(p.cmd)
 	p.spawned = &spawned{cmd: p.cmd, awaitEnd: opts.how.awaitEnd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
-	p.cmd.Env = opts.environment(linkName)
+	p.cmd.Env = append(opts.environment(linkName), certificate...)
 	if len(names) > 0 {
 		p.cmd.Env = append(p.cmd.Env, wire.EnvBuiltIn+"="+strings.Join(names, ","))
 	}
@@ -134,9 +138,7 @@ func newProcess(opts Options, exe *executable, checksum, dir string, names []str
 		Stderr:           heard, // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
-		// Both sides make a certificate for this one process: nobody else gets an
-		// answer from the plugin, and nobody else answers for it.
-		AutoMTLS: opts.how.doorbell == nil, // to which nobody connects
+		TLSConfig:        secret, // to which go-plugin adds the certificate that the plugin sends
 		// An idle connection would be closed and opened again.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
