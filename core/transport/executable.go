@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	goplugin "github.com/hashicorp/go-plugin"
 
@@ -25,10 +26,16 @@ type executable struct {
 	path string // as somebody named it
 	abs  string // the same, from the root
 	name string // what lists of processes show
-	own  bool   // it is this program, which nobody can write to while it runs: where the system can tell
+	own  bool   // it is the file of this program, see self.Is
 	run  string // what to start: the open file where the system can, else the path
 	sum  string // its checksum, once it is known
+
+	state func(*os.File) (s fileState, known bool) // see platform
 }
+
+// checksums are those that this program has computed of executables, by fileState: a folder of plugins may be opened
+// again and again, and the checksum of one takes longer than its start.
+var checksums sync.Map
 
 // openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
 // else could have written it.
@@ -37,8 +44,8 @@ func openExecutable(how platform, path string) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	file, own := abs, strings.HasPrefix(path, core.BuiltIn) && how.doorbell != nil
-	if own {
+	file := abs
+	if strings.HasPrefix(path, core.BuiltIn) && how.doorbell != nil {
 		file = "/proc/self/exe" // whatever lies at its path by now
 	}
 	// Looked at before it is opened: opening a pipe would wait for its writer.
@@ -49,8 +56,8 @@ func openExecutable(how platform, path string) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)),
-		own: own, abs: abs, run: abs}
+	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)), abs: abs, run: abs,
+		state: how.state}
 	if err := e.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -76,6 +83,7 @@ func (e *executable) check() error {
 	if err := trust.CheckFile(e.File, named); err != nil {
 		return fmt.Errorf("transport: %s: %w", e.path, err)
 	}
+	e.own = self.Is(info)
 	return nil
 }
 
@@ -131,11 +139,19 @@ func (e *executable) checksum() (string, error) {
 	if e.sum != "" {
 		return e.sum, nil
 	}
+	before, known := e.state(e.File)
+	if sum, ok := checksums.Load(before); known && ok {
+		e.sum, _ = sum.(string)
+		return e.sum, nil
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(e, 0, 1<<62)); err != nil {
 		return "", fmt.Errorf("transport: read plugin: %w", err)
 	}
 	e.sum = hex.EncodeToString(h.Sum(nil))
+	if after, still := e.state(e.File); known && still && after == before {
+		checksums.Store(before, e.sum)
+	}
 	return e.sum, nil
 }
 

@@ -19,6 +19,9 @@ type platform struct {
 	doorbell func(life *lifeline, spin time.Duration) (link, *os.File, error)
 	// open opens an executable, which is a regular file.
 	open func(path string) (*os.File, error)
+	// state tells contents of an open executable from others that it had before, or will have; not where the system
+	// cannot.
+	state func(f *os.File) (s fileState, known bool)
 	// runnable names what to start: the open file, or its path.
 	runnable func(f *os.File, path string) string
 	// isolate prepares a process before its start.
@@ -34,6 +37,7 @@ type platform struct {
 var portable = platform{
 	region:       shm.NewFile,
 	open:         os.Open,
+	state:        func(*os.File) (s fileState, known bool) { return s, false },
 	runnable:     func(_ *os.File, path string) string { return path },
 	isolate:      isolate,
 	coarseTimers: func() (restore func() error) { return func() error { return nil } },
@@ -42,6 +46,13 @@ var portable = platform{
 		_ = cmd.Cancel() // nobody may be left
 		return err
 	},
+}
+
+// fileState is another one after every write to a file.
+type fileState struct {
+	device, inode, size         uint64
+	modified, changed           int64 // in seconds, and
+	modifiedNanos, changedNanos int64
 }
 
 // errNoDoorbell is why calls go by RPC on systems other than Linux.

@@ -28,6 +28,16 @@ var Checksum = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
+// Is reports whether a file is that of the program that runs, by whatever path: nobody can write to it meanwhile, so
+// that its checksum stays what it is. Where the system cannot tell, it is not.
+func Is(file fs.FileInfo) bool {
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	own, err := os.Stat("/proc/self/exe")
+	return err == nil && os.SameFile(own, file)
+}
+
 // open opens the file that runs, whatever lies at its path by now where the system can tell.
 func open() (*os.File, error) {
 	if runtime.GOOS == "linux" {

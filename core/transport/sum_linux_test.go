@@ -1,0 +1,93 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestAChecksumIsOfWhatAFileHoldsNow: it is remembered, but not over a write, in whatever way, also where the file is as
+// long as before and says that it is as old.
+func TestAChecksumIsOfWhatAFileHoldsNow(t *testing.T) {
+	t.Parallel() // it waits
+	path := filepath.Join(t.TempDir(), "plugin")
+	content := []byte("#!/bin/sh\nexit 1\n")
+	if err := os.WriteFile(path, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	written := func() error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(path, content, 0o700), os.Chtimes(path, info.ModTime(), info.ModTime()))
+	}
+	for _, write := range []func() error{nil, written, func() error { return writeMapped(path, content) }} {
+		if write != nil {
+			content[len(content)-2]++
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(settled + 100*time.Millisecond)
+		exe, err := openExecutable(native, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { exe.Close() })
+		state, known := exe.state(exe.File)
+		if !known {
+			t.Skip("no leases here")
+		}
+		_, before := checksums.Load(state)
+		want := sha256.Sum256(content)
+		if sum, err := exe.checksum(); err != nil || sum != hex.EncodeToString(want[:]) {
+			t.Errorf("the checksum of %q is that of other contents; %v", content, err)
+		}
+		if _, after := checksums.Load(state); before || !after {
+			t.Errorf("the checksum of %q is remembered: before %v, then %v", content, before, after)
+		}
+		exe.Close() // its lease holds up who writes
+	}
+}
+
+// TestAChecksumIsNotRememberedWhileSomebodyWrites: through a mapping, of which no time tells.
+func TestAChecksumIsNotRememberedWhileSomebodyWrites(t *testing.T) {
+	t.Parallel() // it waits
+	path, _ := telltale(t)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	time.Sleep(settled + 100*time.Millisecond)
+	exe, err := openExecutable(native, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	if _, known := exe.state(exe.File); known {
+		t.Error("a file that is open to be written counts as one that nobody writes to")
+	}
+}
+
+// writeMapped writes content over a file of its length, through a mapping.
+func writeMapped(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, len(content), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	copy(mem, content)
+	return unix.Munmap(mem)
+}
