@@ -59,6 +59,7 @@ func adapter(c *core.Call, t int, dy, dx []float32) {
 
 // axpy adds a*x to dst.
 func axpy(dst []float32, a float32, x []float32) {
+	dst = dst[:len(x)] // no index below needs a check
 	for i, v := range x {
 		dst[i] += a * v
 	}

@@ -37,6 +37,7 @@ func (kernel) Backward(_ context.Context, c *core.Call) error {
 
 // axpy adds a*x to dst.
 func axpy(dst []float32, a float32, x []float32) {
+	dst = dst[:len(x)] // no index below needs a check
 	for i, v := range x {
 		dst[i] += a * v
 	}

@@ -74,6 +74,7 @@ func (p *pullback) swiglu(w matrices, dy []float32, prob float32, g, u []float32
 
 // axpy adds a*x to dst.
 func axpy(dst []float32, a float32, x []float32) {
+	dst = dst[:len(x)] // no index below needs a check
 	for i, v := range x {
 		dst[i] += a * v
 	}
