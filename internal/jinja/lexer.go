@@ -163,32 +163,32 @@ func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f 
 // inside reads the words of a tag up to its end. Inside of brackets nothing ends it: a dict in
 // a dict closes with }}, and only that it is open tells the two apart.
 func (l *lexer) inside(end kind, closing string) {
-	begin, open := l.pos, "" // the brackets to come, innermost last
+	begin, open := l.pos, []byte(nil) // the brackets to come, innermost last
 	for {
 		l.space()
 		switch rest := l.text[l.pos:]; {
 		case rest == "":
 			panic(l.fail(begin, "the tag has no end; want %s", closing))
-		case open == "" && strings.HasPrefix(rest, closing):
+		case len(open) == 0 && strings.HasPrefix(rest, closing):
 			l.end(end, closing, 0)
 			return
-		case open == "" && (rest[0] == '-' || rest[0] == '+' && end == blockEnd) && strings.HasPrefix(rest[1:], closing):
+		case len(open) == 0 && (rest[0] == '-' || rest[0] == '+' && end == blockEnd) && strings.HasPrefix(rest[1:], closing):
 			l.end(end, closing, rest[0])
 			return
 		}
 		switch bracket := l.word(); bracket {
 		case "(":
-			open += ")"
+			open = append(open, ')')
 		case "[":
-			open += "]"
+			open = append(open, ']')
 		case "{":
-			open += "}"
+			open = append(open, '}')
 		case ")", "]", "}":
-			if open == "" {
+			if len(open) == 0 {
 				panic(l.fail(l.pos-1, "unexpected '%s': no bracket is open", bracket))
 			}
-			if !strings.HasSuffix(open, bracket) {
-				panic(l.fail(l.pos-1, "unexpected '%s', want '%s'", bracket, open[len(open)-1:]))
+			if last := open[len(open)-1]; last != bracket[0] {
+				panic(l.fail(l.pos-1, "unexpected '%s', want '%c'", bracket, last))
 			}
 			open = open[:len(open)-1]
 		}
