@@ -1,6 +1,7 @@
 package linearcrossentropy
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -25,12 +26,12 @@ const (
 )
 
 // rowsOf returns how many targets make a chunk that has no room in dweight.
-func rowsOf(f core.Facts) int {
+func (k *Kernel) rowsOf(f core.Facts) int {
 	bytes := chunkBytes
 	if f.Frozen {
 		bytes = frozenBytes
 	}
-	return max(chunkRows, bytes/4/f.Vocab)
+	return max(chunkRows, cmp.Or(k.most, bytes)/4/f.Vocab)
 }
 
 // evenly returns how many of n targets make a chunk of at most so many, the last of which is not much smaller
@@ -58,7 +59,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		rest, tokens = rest[n:], max(tokens-c.Facts.Dim, 0)
 	}
 	// With room for as many targets as there may be, so that no later call needs more.
-	most := evenly(tokens, rowsOf(c.Facts))
+	most := evenly(tokens, k.rowsOf(c.Facts))
 	for targets := range slices.Chunk(rest, evenly(len(rest), most)) {
 		n := len(targets)
 		logits := vector.Grow(&k.logits, most*c.Facts.Vocab)[:n*c.Facts.Vocab]

@@ -44,6 +44,7 @@ type Kernel struct {
 	logits  []float32 // those of a chunk that has no room in dweight
 	highs   []float32 // [targets of a chunk, spans]
 	kept    vector.Kept
+	most    int // bytes of the logits of a chunk, for tests; 0 for chunkBytes or frozenBytes
 }
 
 // Info implements core.Kernel.

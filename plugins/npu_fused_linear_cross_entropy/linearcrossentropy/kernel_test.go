@@ -61,10 +61,34 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 	}
 }
 
+// TestChunksHaveTheirRowsFromSomeVocabularyOn: of kernels as they are used. What they compute is tested with less room,
+// as most of the time would go to softmaxes of the reference.
+func TestChunksHaveTheirRowsFromSomeVocabularyOn(t *testing.T) {
+	for rows := chunkRows; rows <= 3*chunkRows; rows += chunkRows {
+		for frozen, bytes := range map[bool]int{false: chunkBytes, true: frozenBytes} {
+			f := core.Facts{Vocab: bytes / 4 / rows, Frozen: frozen}
+			if got := new(Kernel).rowsOf(f); got != rows {
+				t.Errorf("frozen %v: chunks of %d rows, want %d", frozen, got, rows)
+			}
+		}
+		f := core.Facts{Vocab: frozenBytes/4/chunkRows + rows, Frozen: true}
+		if got := new(Kernel).rowsOf(f); got != chunkRows {
+			t.Errorf("chunks of %d rows of a large vocabulary, want %d", got, chunkRows)
+		}
+	}
+}
+
+const (
+	// chunkedRoom lets a chunk of chunkRows have the vocabulary of chunked, in two spans.
+	chunkedRoom = 6 << 20
+	// frozenRoom lets one of twice as many targets, of a frozen weight, have a vocabulary of three spans.
+	frozenRoom = 12 << 20
+)
+
 // chunked is a use with dim 3, so that all targets but three are in chunks of chunkRows
-// with scratch memory. Two tokens have no label.
+// with scratch memory, of a kernel that has chunkedRoom. Two tokens have no label.
 func chunked(targets int) kerneltest.Case {
-	const vocab = chunkBytes / 4 / chunkRows
+	const vocab = chunkedRoom / 4 / chunkRows
 	c := use(core.Float32, targets+2, 3, vocab)
 	c.Name = fmt.Sprint(targets, " targets")
 	c.Edit = func(in map[string][]core.Tensor) {
@@ -78,10 +102,14 @@ func chunked(targets int) kerneltest.Case {
 }
 
 func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
-	if got := rowsOf(chunked(1).Facts); got != chunkRows {
+	k := &Kernel{most: chunkedRoom}
+	if got := k.rowsOf(chunked(1).Facts); got != chunkRows {
 		t.Fatalf("chunks of %d rows, the tests want %d", got, chunkRows)
 	}
-	k := new(Kernel) // whose scratch memory still has what the case before left there
+	if got := len(spans(chunkRows, chunked(1).Facts)); got < 2 {
+		t.Fatalf("%d spans, the tests want several", got)
+	}
+	// The scratch memory of k still has what the case before left there.
 	kerneltest.Run(t, k, []kerneltest.Case{
 		chunked(3 + 2*chunkRows), chunked(3 + 2*chunkRows + 1), chunked(2 + chunkRows), chunked(4), chunked(3), chunked(2), chunked(1),
 	})
@@ -89,14 +117,14 @@ func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
 
 // TestTargetsOfAFrozenWeight: they come in chunks from the first on, of more rows.
 func TestTargetsOfAFrozenWeight(t *testing.T) {
-	vocab := frozenBytes / 4 / (2 * chunkRows)
+	vocab, k := frozenRoom/4/(2*chunkRows), &Kernel{most: frozenRoom}
 	for _, targets := range []int{1, 2*chunkRows + 1} {
 		c := use(core.Float32, targets, 2, vocab)
 		c.Facts.Frozen = true
-		if got := rowsOf(c.Facts); got != 2*chunkRows {
+		if got := k.rowsOf(c.Facts); got != 2*chunkRows {
 			t.Fatalf("chunks of %d rows, the test wants %d", got, 2*chunkRows)
 		}
-		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+		kerneltest.Run(t, k, []kerneltest.Case{c})
 	}
 }
 
@@ -104,11 +132,11 @@ func TestTargetsOfAFrozenWeight(t *testing.T) {
 // the first has taken.
 func TestRoomIsForAsManyTargetsAsThereMayBe(t *testing.T) {
 	const rows, tokens = 3 * chunkRows, 4 * chunkRows // in two chunks, and fewer labels would fill a larger one
-	k, first := new(Kernel), 0
+	k, first := &Kernel{most: frozenRoom}, 0
 	for _, labels := range []int{chunkRows, tokens, rows, 1} {
-		c := use(core.Float32, tokens, 2, frozenBytes/4/rows)
+		c := use(core.Float32, tokens, 2, frozenRoom/4/rows)
 		c.Facts.Frozen = true
-		if got := rowsOf(c.Facts); got != rows {
+		if got := k.rowsOf(c.Facts); got != rows {
 			t.Fatalf("chunks of %d rows, the test wants %d", got, rows)
 		}
 		c.Edit = func(in map[string][]core.Tensor) {
@@ -166,7 +194,7 @@ func TestASpanWithoutAFiniteLogit(t *testing.T) {
 }
 
 func TestBitsDoNotDependOnThreads(t *testing.T) {
-	simdtest.SameBits(t, new(Kernel), chunked(chunkRows+9))
+	simdtest.SameBits(t, &Kernel{most: chunkedRoom}, chunked(chunkRows+9))
 	simdtest.SameBits(t, new(Kernel), spanned(core.BFloat16))
 }
 
@@ -198,7 +226,7 @@ func TestATokenWithoutALabelTouchesNothing(t *testing.T) {
 
 // TestScratchMemoryIsThatOfAChunk gives the kernel many more tokens than a chunk has.
 func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
-	k := new(Kernel)
+	k := &Kernel{most: chunkedRoom}
 	c := chunked(4 * chunkRows)
 	_, backward, err := kerneltest.Calls(t.Context(), k, c)
 	if err == nil {
@@ -207,7 +235,7 @@ func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := 4 * (cap(k.logits) + cap(k.tile) + cap(k.x) + cap(k.dx)); n > chunkBytes+4*tileElems+4*forwardRows*2*c.Facts.Dim {
+	if n := 4 * (cap(k.logits) + cap(k.tile) + cap(k.x) + cap(k.dx)); n > chunkedRoom+4*tileElems+4*forwardRows*2*c.Facts.Dim {
 		t.Errorf("%d bytes of scratch memory", n)
 	}
 }
