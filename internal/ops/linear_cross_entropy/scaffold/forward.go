@@ -50,16 +50,10 @@ func softmax(z []float64) (lse float64) {
 	return high + math.Log(sum)
 }
 
-// dot has two sums, as an addition waits for the one before it in the same sum.
 func dot(a, b []float32) float64 {
-	even, odd := 0.0, 0.0
-	b = b[:len(a)] // no index below needs a check
-	for i := 1; i < len(a); i += 2 {
-		even += float64(a[i-1]) * float64(b[i-1])
-		odd += float64(a[i]) * float64(b[i])
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
 	}
-	if n := len(a); n%2 > 0 {
-		even += float64(a[n-1]) * float64(b[n-1])
-	}
-	return even + odd
+	return sum
 }
