@@ -168,14 +168,23 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 		}
 		return
 	}
+	if x.DType == core.Float32 { // no copy
+		in.fill(rng, a, x.Float32s())
+		return
+	}
 	v := make([]float32, x.Elems())
+	in.fill(rng, a, v)
+	x.Store(v, 0)
+}
+
+// fill is random for the numbers of an input before they are stored.
+func (in *inputs) fill(rng *rand.Rand, a core.Arg, v []float32) {
 	for i := range v {
 		v[i] = float32(rng.NormFloat64())
 	}
-	if o.Fill != nil {
-		o.Fill(in.named(), rng, a, v)
+	if f := ops.Of(in.Op).Fill; f != nil {
+		f(in.named(), rng, a, v)
 	}
-	x.Store(v, 0)
 }
 
 // named are the inputs as package opdef takes them.

@@ -72,6 +72,9 @@ func sameIndices(got, want core.Tensor) error {
 
 // sameCopies checks an output in which something is stored, and the rest left as it is.
 func sameCopies(got, want core.Tensor) error {
+	if bytes.Equal(got.Data, want.Data) {
+		return nil
+	}
 	for i, size := 0, want.DType.Size(); i < want.Elems(); i++ {
 		if !bytes.Equal(got.Data[i*size:][:size], want.Data[i*size:][:size]) {
 			return fmt.Errorf("%w: %v: %v, want %v, to the bit", core.ErrWrongResult, index(got.Shape, i),

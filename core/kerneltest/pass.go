@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/seed98097648/tune/core"
@@ -220,6 +221,9 @@ func isAll(b []byte, v byte) bool { return bytes.Count(b, []byte{v}) == len(b) }
 
 // tensors lists the arguments of a signature, one for each tensor: those with a Count as name[i].
 func tensors(args []core.Arg) []core.Arg {
+	if !slices.ContainsFunc(args, func(a core.Arg) bool { return a.Count != 1 }) {
+		return args
+	}
 	var all []core.Arg
 	for _, a := range args {
 		for i := range a.Count {

@@ -141,6 +141,7 @@ func TermsOf(a, b []float64) float64 {
 
 // Halves separates rows of two halves, n elements each.
 func Halves[F Float](both []F, n int) (a, b []F) {
+	a, b = make([]F, 0, len(both)/2), make([]F, 0, len(both)/2)
 	for ; len(both) > 0; both = both[2*n:] {
 		a, b = append(a, both[:n]...), append(b, both[n:2*n]...)
 	}
@@ -149,7 +150,7 @@ func Halves[F Float](both []F, n int) (a, b []F) {
 
 // InterleaveRows is the inverse: rows of a and b, I elements each, in turn.
 func InterleaveRows[F Float](a, b []F, I int) []F {
-	var both []F
+	both := make([]F, 0, len(a)+len(b))
 	for ; len(a) > 0; a, b = a[I:], b[I:] {
 		both = append(append(both, a[:I]...), b[:I]...)
 	}
