@@ -27,7 +27,7 @@ const killsVariable = "TUNE_TEST_KILLS"
 // transports, and compares every loss and the parameters at its end with those of a run
 // of as many steps in peace. Nothing stays behind in this process.
 func TestKilledPluginsChangeNothing(t *testing.T) {
-	const everyday = 40
+	const everyday = 20
 	mem := plugintest.Memory(t)
 	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}, "summed": {},
 		"one process": {}} {

@@ -216,7 +216,11 @@ func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 			}
 			whole := fresh("whole")
 			want := run1(t, whole)
-			for _, stop := range []int{1, 3, 6} {
+			stops := []int{3, 6}
+			if name == "float32" {
+				stops = append(stops, 1) // before the first checkpoint, of which nothing goes on
+			}
+			for _, stop := range stops {
 				j := fresh("stopped")
 				out := j.Config.Out
 				for _, at := range []int{stop, stop + 1} {

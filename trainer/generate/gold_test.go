@@ -64,7 +64,9 @@ func loadTokenizer(t testing.TB, dir string) *tokenizer.Tokenizer {
 }
 
 // TestGreedyTextIsTheRecordedOne has all ways in which the files keep the same weights.
-// The one in bfloat16 is another function, and has no recording.
+// The one in bfloat16 is another function, and has no recording. Texts of the larger model
+// take most of the time, and not all kernels write all of them: those without any write more in
+// TestGreedyTextIsTheOneOfTheModelsAuthor.
 func TestGreedyTextIsTheRecordedOne(t *testing.T) {
 	for folder, gold := range map[string]string{"stories260K": "stories260K", "stories260K-untied": "stories260K",
 		"stories260K-as-qwen2": "stories260K", "stories15M": "stories15M"} {
@@ -75,7 +77,11 @@ func TestGreedyTextIsTheRecordedOne(t *testing.T) {
 			s := generate.NewSession(m, autograd.Heap{}, 0)
 			place(t, m, kernels)
 			defer s.Close()
-			for _, c := range stories(t, gold) {
+			cases := stories(t, gold)
+			if folder == "stories15M" && kernels != "all" {
+				cases = []story{cases[0], cases[len(cases)-1]} // the shortest prompt and the longest
+			}
+			for _, c := range cases {
 				t.Run(folder+" "+kernels+"/"+c.Prompt, func(t *testing.T) { c.check(t, s, tok) })
 			}
 		}
