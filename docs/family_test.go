@@ -95,8 +95,8 @@ func testsWith(t *testing.T, root string, replace map[string]string, run string,
 	if err := os.WriteFile(path, overlay, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", path, "-v", "-run", run},
-		packages...)...)
+	args := []string{"test", "-vet=off", "-ldflags=-w", "-overlay", path, "-v", "-run", run}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, packages...)...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
