@@ -209,8 +209,8 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 }
 
 // look is how long peakOf waits between two looks at least. Each has the system walk all pages of all processes, some
-// milliseconds; as they take what the run has less of, it waits lookShare times as long as the last one has taken. What a
-// step takes most of, it has for longer: it takes a second, or more where a look takes more.
+// milliseconds; as they take what the run has less of, it waits lookShare times as long as the last one has taken.
+// What a step takes most of, it has for longer: it takes a second, or more where a look takes more.
 const (
 	look      = 50 * time.Millisecond
 	lookShare = 10

@@ -87,7 +87,9 @@ var (
 
 // inUse are those uses of an op that a bug is in, where the others would take long.
 var inUse = map[string]func(core.Facts) bool{
-	"bug_idle_expert":        func(f core.Facts) bool { return f.Layout == core.Packed && f.Routing == core.RoutingNormalized },
+	"bug_idle_expert": func(f core.Facts) bool {
+		return f.Layout == core.Packed && f.Routing == core.RoutingNormalized
+	},
 	"bug_window":             func(f core.Facts) bool { return f.Window > 0 },
 	"bug_int8_saturates":     func(f core.Facts) bool { return f.Scaling == core.DynamicScaling },
 	"bug_shared_gate_and_up": func(f core.Facts) bool { return f.Layout == core.Separate },

@@ -98,8 +98,9 @@ func wanted(s stat) time.Duration {
 }
 
 // relatives returns the processes, others than pid, that pid has started at any remove, that
-// are in its group or session, or that have the variable mark, NAME=VALUE, unless that is "". What has begun before this
-// program did, pid has not started: most processes, into whose environments nobody has to look.
+// are in its group or session, or that have the variable mark, NAME=VALUE, unless that is "".
+// What has begun before this program did, pid has not started: most processes, into whose
+// environments nobody has to look.
 func relatives(pid int, mark string) ([]Left, error) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
