@@ -10,9 +10,9 @@ import (
 
 // encryption returns how the host connects to one process, and the environment that tells the process about it. Both
 // sides make a certificate for this one process: nobody else gets an answer from the plugin, and nobody else answers
-// for it. That is go-plugin's AutoMTLS but for the curve: Go has no assembly for P-521, with which go-plugin signs, and
-// that took a fifth of the processor time of a start. Go-plugin adds the certificate that a plugin prints to the
-// configuration, also where nobody connects: without one it would panic.
+// for it. That is go-plugin's AutoMTLS but for the curve: go-plugin signs by P-521, for which Go has no assembly: half
+// of the processor time of a start. Go-plugin adds the certificate that a plugin prints to the
+// configuration, also where nobody connects: it would panic without one.
 func (o Options) encryption() (config *tls.Config, environment []string, err error) {
 	config = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "localhost"}
 	if o.how.doorbell != nil { // to which nobody connects

@@ -96,11 +96,11 @@ func openHeld(path string) (*os.File, error) {
 	return f, nil
 }
 
-// settled is how long ago a file must have changed for another write to show: systems of files keep the time of a change
-// in steps, of two seconds at most.
+// settled is how long ago a file must have changed for another write to show: file systems keep times in steps, of two
+// seconds at most.
 const settled = 3 * time.Second
 
-// stateOfHeld knows the state of a file that nobody can write to now, nor has it mapped to write to: who writes to it
+// stateOfHeld knows the state of a file that nobody can write to now, nor has mapped to write to: who writes to it
 // once it is closed changes a time that nobody can set.
 func stateOfHeld(f *os.File) (state fileState, known bool) {
 	if lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {

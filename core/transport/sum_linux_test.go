@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAChecksumIsOfWhatAFileHoldsNow: it is remembered, but not over a write, in whatever way, also where the file is as
-// long as before and says that it is as old.
+// TestAChecksumIsOfWhatAFileHoldsNow: it is remembered, but not over a write, in whatever way, also where the file is
+// as long as before and says that it is as old.
 func TestAChecksumIsOfWhatAFileHoldsNow(t *testing.T) {
 	t.Parallel() // it waits
 	path := filepath.Join(t.TempDir(), "plugin")
