@@ -89,7 +89,7 @@ func TestAnyRanges(t *testing.T) {
 // TestHighScoresLast has scores that grow along the keys, so that every chunk shrinks
 // what came before it, to nothing in the end.
 func TestHighScoresLast(t *testing.T) {
-	c := use(core.Float32, 1, 3*forwardKeys, 1, 1, 1)
+	c := use(core.Float32, 1, 2*forwardKeys+80, 1, 1, 1) // three chunks
 	causal := c.Edit
 	c.Edit = func(in map[string][]core.Tensor) {
 		causal(in)

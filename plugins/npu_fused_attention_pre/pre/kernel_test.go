@@ -47,7 +47,7 @@ func uses(tokens int) map[string]kerneltest.Case {
 
 // TestLargeCalls has products that are shared out among threads, and are large enough for tiles; and few rows.
 func TestLargeCalls(t *testing.T) {
-	for _, tokens := range []int{3, 16, 131, 1029} {
+	for _, tokens := range []int{3, 16, 131, 397} {
 		for name, c := range uses(tokens) {
 			t.Run(name, func(t *testing.T) {
 				kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})

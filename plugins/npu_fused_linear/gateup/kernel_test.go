@@ -28,7 +28,7 @@ func TestLargeCalls(t *testing.T) {
 		{Dim: 259, Intermediate: 131, Layout: core.Packed},
 	} {
 		t.Run(f.String(), func(t *testing.T) {
-			c := use([]int{1014, 131}[i], f)
+			c := use([]int{389, 131}[i], f)
 			kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 			simdtest.SameBits(t, new(Kernel), c)
 		})

@@ -25,7 +25,7 @@ func TestLargeCalls(t *testing.T) {
 		{Dim: 517, HeadDim: 37, Heads: 7, KVHeads: 7, Frozen: true},
 	} {
 		t.Run(f.String(), func(t *testing.T) {
-			c := use([]int{1029, 131}[i], f)
+			c := use([]int{397, 131}[i], f)
 			kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 			simdtest.SameBits(t, new(Kernel), c)
 		})
