@@ -43,7 +43,10 @@ func TestCallsAllocateNothing(t *testing.T) {
 func TestAProductFindsItsRoomAgain(t *testing.T) {
 	SetThreads(1)
 	defer SetThreads(0)
-	const n = 256
+	n := 256 // for tiles, which are not emulated
+	if testing.Short() {
+		n = 128
+	}
 	x, y := make([]float32, n*n), make([]float32, n*n)
 	p := TileProduct{Product: Product{M: n, N: n, K: n, A: Matrix{Data: x, Stride: n}, B: Matrix{Data: x, Stride: n},
 		C: y, StrideC: n}}
