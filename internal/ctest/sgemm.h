@@ -1,6 +1,6 @@
 // The sgemm of a BLAS, for the libraries that tests build in place of a real one. Sums are kept in registers, for a block
-// of ROWS by COLUMNS at a time, as tests would wait for one that adds up each element by itself. What is beside an edge
-// is a block with zeros: the bits of an element depend on its own row and column, whatever else is multiplied.
+// of ROWS by COLUMNS at a time, as tests would wait for one that adds up each element by itself. A block at an edge
+// is a whole one: the bits of an element depend on its own row and column, whatever else is multiplied.
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -23,25 +23,26 @@ typedef struct {
   float *c, alpha, beta;
 } product;
 
-// pack lays count rows of a matrix side by side, width of them: column by column, with zeros for those that are not there.
-static inline void pack(float *to, int width, ptrdiff_t count, const float *from, ptrdiff_t row, ptrdiff_t column,
-                        ptrdiff_t k) {
-  int whole = count >= width;
-  for (ptrdiff_t p = 0; p < k; p++, from += column, to += width)
+// pack lays count rows of a matrix side by side, ROWS of them: column by column, with zeros for those that are not there.
+static void pack(float *to, ptrdiff_t count, const float *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t k) {
+  int whole = count >= ROWS;
+  for (ptrdiff_t p = 0; p < k; p++, from += column, to += ROWS)
     if (whole)
-      for (int i = 0; i < width; i++) to[i] = from[i * row];
+      for (int i = 0; i < ROWS; i++) to[i] = from[i * row];
     else
-      for (int i = 0; i < width; i++) to[i] = i < count ? from[i * row] : 0;
+      for (int i = 0; i < ROWS; i++) to[i] = i < count ? from[i * row] : 0;
 }
 
-// sum adds to a block what k columns of packed rows give with k rows of packed columns.
-CLONES static void sum(float to[COLUMNS][ROWS], const float *rows, const float *columns, ptrdiff_t k) {
+// sum adds to a block what k columns of packed rows give with as many elements of columns, which lie step apart.
+CLONES static void sum(float to[COLUMNS][ROWS], const float *rows, const float *const columns[COLUMNS], ptrdiff_t step,
+                       ptrdiff_t k) {
   lanes s[COLUMNS][2] = {{{0}}};
-  for (ptrdiff_t p = 0; p < k; p++, rows += ROWS, columns += COLUMNS) {
+  for (ptrdiff_t p = 0; p < k; p++, rows += ROWS) {
     const lanes *r = (const lanes *)rows;
+#pragma GCC unroll 4
     for (int j = 0; j < COLUMNS; j++) {
-      s[j][0] += r[0] * columns[j];
-      s[j][1] += r[1] * columns[j];
+      s[j][0] += r[0] * columns[j][p * step];
+      s[j][1] += r[1] * columns[j][p * step];
     }
   }
   for (int j = 0; j < COLUMNS; j++)
@@ -53,16 +54,17 @@ static void multiply(const product *q, ptrdiff_t cut) {
   ptrdiff_t row = q->transa ? q->lda : 1, column = q->transa ? 1 : q->lda;
   ptrdiff_t below = q->transb ? q->ldb : 1, beside = q->transb ? 1 : q->ldb;
   float *rows = malloc(sizeof *rows * (q->k * ROWS + 1));
-  float *columns = malloc(sizeof *columns * (q->k * (q->n + COLUMNS) + 1));
-  for (ptrdiff_t j = 0; j < q->n; j += COLUMNS)
-    pack(columns + j * q->k, COLUMNS, q->n - j, q->b + j * beside, beside, below, q->k);
   for (ptrdiff_t i = 0; i < q->m; i += ROWS) {
-    pack(rows, ROWS, q->m - i, q->a + i * row, row, column, q->k);
+    pack(rows, q->m - i, q->a + i * row, row, column, q->k);
     for (ptrdiff_t j = 0; j < q->n; j += COLUMNS) {
-      const float *of = columns + j * q->k;
+      const float *first[COLUMNS], *second[COLUMNS];
+      for (ptrdiff_t y = 0; y < COLUMNS; y++) { // beside the edge, the last one again
+        first[y] = q->b + (j + y < q->n ? j + y : q->n - 1) * beside;
+        second[y] = first[y] + cut * below;
+      }
       float block[COLUMNS][ROWS] = {{0}};
-      sum(block, rows, of, cut);
-      sum(block, rows + cut * ROWS, of + cut * COLUMNS, q->k - cut);
+      sum(block, rows, first, below, cut);
+      if (cut < q->k) sum(block, rows + cut * ROWS, second, below, q->k - cut);
       for (ptrdiff_t y = 0; y < COLUMNS && j + y < q->n; y++)
         for (ptrdiff_t x = 0; x < ROWS && i + x < q->m; x++) {
           float *at = q->c + i + x + (j + y) * q->ldc;
@@ -71,5 +73,4 @@ static void multiply(const product *q, ptrdiff_t cut) {
     }
   }
   free(rows);
-  free(columns);
 }
