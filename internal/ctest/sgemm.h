@@ -1,6 +1,6 @@
-// The sgemm of a BLAS, for the libraries that tests build in place of a real one. Sums are kept in registers, for a block
-// of ROWS by COLUMNS at a time, as tests would wait for one that adds up each element by itself. A block at an edge
-// is a whole one: the bits of an element depend on its own row and column, whatever else is multiplied.
+// The sgemm of a BLAS, for the libraries that tests build in place of a real one. Sums are kept in registers, for a
+// block of ROWS by COLUMNS at a time, as tests would wait for one that adds up each element by itself. A block at an
+// edge is a whole one: the bits of an element depend on its own row and column, whatever else is multiplied.
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ typedef struct {
   float *c, alpha, beta;
 } product;
 
-// pack lays count rows of a matrix side by side, ROWS of them: column by column, with zeros for those that are not there.
+// pack lays count rows of a matrix side by side, ROWS of them: column by column, with zeros for those that are not
+// there.
 static void pack(float *to, ptrdiff_t count, const float *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t k) {
   int whole = count >= ROWS;
   for (ptrdiff_t p = 0; p < k; p++, from += column, to += ROWS)
