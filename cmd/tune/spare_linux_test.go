@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,15 +14,9 @@ import (
 
 // TestFilesAreSpareBeforeTheFirstStep, and not found to be missing when the model is to be saved.
 func TestFilesAreSpareBeforeTheFirstStep(t *testing.T) {
-	const variable = "TUNE_TEST_FILES"
-	if os.Getenv(variable) == "" {
-		if err := checkSpareFiles(); err != nil {
+	if few := sandbox.Again(t); few != nil {
+		if err := errors.Join(checkSpareFiles(), few.Run()); err != nil {
 			t.Error(err)
-		}
-		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		again.Env = append(os.Environ(), variable+"=few")
-		if out, err := again.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
 		}
 		return
 	}

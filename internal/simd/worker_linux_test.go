@@ -3,8 +3,6 @@ package simd
 import (
 	"bytes"
 	"errors"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed98097648/tune/internal/os/sandbox"
 	"github.com/seed98097648/tune/internal/os/sched"
 )
 
@@ -94,13 +93,11 @@ func TestWhoSleepsWhereACoreIsHandedBackIsWokenForATask(t *testing.T) {
 // TestAPluginsWorkersStay asks a process whose timers are late, as a plugin's are, how many of its workers are idle after
 // twice the time after which others end, in which a task still reaches one.
 func TestAPluginsWorkersStay(t *testing.T) {
-	const child = "TUNE_TEST_LATE_TIMERS"
-	if os.Getenv(child) == "" {
+	if cmd := sandbox.Again(t); cmd != nil {
 		runtime.LockOSThread() // the child inherits the timers of this thread
 		defer runtime.UnlockOSThread()
 		restore := sched.CoarseTimers()
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), child+"=1")
+		cmd.Args, cmd.Stdout, cmd.Stderr = append(cmd.Args, "-test.v"), nil, nil
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, syscall.ENOEXEC) {
 			t.Skip("an emulator runs this program, and the system does not")

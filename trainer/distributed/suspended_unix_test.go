@@ -4,25 +4,25 @@ package distributed
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/internal/os/sandbox"
 )
 
 // TestASuspendedJobGoesOn stops a process with two ranks for longer than one of them may wait for the other: how long
 // the ranks stand still themselves does not count.
 func TestASuspendedJobGoesOn(t *testing.T) {
 	t.Parallel()
-	const variable, limit = "TUNE_TEST_SUSPENDED", 2 * time.Second
-	if os.Getenv(variable) != "" {
+	const limit = 2 * time.Second
+	cmd := sandbox.Again(t)
+	if cmd == nil {
 		suspended(t, limit)
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), variable+"=1"), t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

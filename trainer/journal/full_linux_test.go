@@ -7,17 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/seed98097648/tune/internal/os/sandbox"
 )
 
 // TestAFullDiskCostsNoLine limits the size of files for a while, in the middle of a line.
 func TestAFullDiskCostsNoLine(t *testing.T) {
+	sandbox.FullDisk(t, aFullDiskCostsNoLine)
+}
+
+func aFullDiskCostsNoLine(t *testing.T, limit func(size uint64), lift func()) {
 	path := filepath.Join(t.TempDir(), File)
 	w, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, old := limiter(t)
 	full := func() { // but for the beginning of a line
 		info, err := w.file.Stat()
 		if err != nil {
@@ -33,7 +36,7 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 			full()
 		}
 		if n == 5 {
-			limit(old)
+			lift()
 		}
 		if err := w.Record(step(n+1, float64(n))); (err != nil) != (n >= 2 && n < 5) {
 			t.Fatalf("step %d: %v", n+1, err)
@@ -43,7 +46,7 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 	if err := w.Record(step(10, 9)); err == nil {
 		t.Fatal("the file is larger than it may be")
 	}
-	limit(old)
+	lift()
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,24 +61,13 @@ func TestAFullDiskCostsNoLine(t *testing.T) {
 	}
 }
 
-// limiter returns what limits the size of files, and the limit that there is.
-func limiter(t *testing.T) (limit func(to uint64), now uint64) {
-	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	limit = func(to uint64) {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: to, Max: old.Max}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { limit(old.Cur) })
-	return limit, old.Cur
-}
-
 // TestADiskThatStaysFullTakesNoMoreMemory: from some step on nothing waits for room but how long operations took, and
 // the journal says which is the first that it lacks.
 func TestADiskThatStaysFullTakesNoMoreMemory(t *testing.T) {
+	sandbox.FullDisk(t, aDiskThatStaysFullTakesNoMoreMemory)
+}
+
+func aDiskThatStaysFullTakesNoMoreMemory(t *testing.T, limit func(size uint64), lift func()) {
 	path := filepath.Join(t.TempDir(), File)
 	w, err := Open(path)
 	if err == nil {
@@ -84,7 +76,6 @@ func TestADiskThatStaysFullTakesNoMoreMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, old := limiter(t)
 	limit(1)
 	lacking := 0
 	for n := 1; n < 100_000 && (lacking == 0 || n < lacking+100); n++ {
@@ -100,7 +91,7 @@ func TestADiskThatStaysFullTakesNoMoreMemory(t *testing.T) {
 	if lacking == 0 || len(w.unwritten) > mostUnwritten+100<<10 {
 		t.Fatalf("%d bytes are waiting, %d at most", len(w.unwritten), mostUnwritten)
 	}
-	limit(old)
+	lift()
 	for n := range 3 {
 		if err := w.Record(step(lacking+100+n, 1)); err != nil {
 			t.Fatal(err)
