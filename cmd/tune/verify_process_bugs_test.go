@@ -88,17 +88,17 @@ func processBugs() map[string]planted {
 				*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), len(last)+1000)) = 1
 			}
 		}),
-		// It uses four threads where it was told to use one: for so much work, not for so long, as
-		// on a busy machine it would else be over before the threads had run; and for so much that who
+		// It uses twelve threads where it was told to use one: for so much work, not for so long, as
+		// on a busy machine it would else be over before the threads had run; and for so much, in so many, that who
 		// calls, and has to wait for a processor between calls, hardly counts.
 		"bug_all_processors": {core.SwiGLU, func(run func() error, c *core.Call) error {
 			var wg sync.WaitGroup
 			if c.Tokens() == 512 && os.Getenv("TUNE_THREADS") == "1" {
-				runtime.GOMAXPROCS(4)
-				for i := range 4 {
+				runtime.GOMAXPROCS(12)
+				for i := range 12 {
 					wg.Go(func() {
 						x := uint64(i)
-						for range 50_000_000 {
+						for range 20_000_000 {
 							x = x*6364136223846793005 + 1
 						}
 						runtime.KeepAlive(x)
