@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +42,10 @@ type kernelsVerifyFlags struct {
 	ops     []string
 	quick   bool
 	large   bool
-	timeout time.Duration
-	json    bool
+	// Which cases, and which of them not: text or a regular expression; "" for all, and for none.
+	only, skip string
+	timeout    time.Duration
+	json       bool
 }
 
 func (a *app) kernelsVerifyCommand() *Command {
@@ -66,6 +69,9 @@ func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&v.quick, "quick", false, "check the usual kinds of use only, not each op's standard range of sizes")
 	f.BoolVar(&v.large, "large", false, "also run calls with more than 2^31 elements, where the op allows it and 9 to "+
 		"18 GB of memory are free")
+	f.StringVar(&v.only, "case", "", "check only the cases whose kind, as the table has it, or whose name has the text "+
+		"`PATTERN`, or what it matches as a regular expression")
+	f.StringVar(&v.skip, "skip-case", "", "leave out the cases that `PATTERN` matches so")
 	f.DurationVar(&v.timeout, "call-timeout", 10*time.Second,
 		"the most `TIME` that one call may take; a plugin that takes longer is stopped")
 	f.BoolVar(&v.json, "json", false, "write JSON, with every case")
@@ -82,6 +88,39 @@ func (v *kernelsVerifyFlags) check(c *Command) error {
 		}
 	}
 	return nil
+}
+
+// wantsCase returns what decides which cases are run, or nil for all.
+func (v *kernelsVerifyFlags) wantsCase() func(kind, name string) bool {
+	if v.inPart() == "" {
+		return nil
+	}
+	only, skip := textOrExpression(v.only), textOrExpression(v.skip)
+	return func(kind, name string) bool {
+		return (only.MatchString(kind) || only.MatchString(name)) &&
+			(v.skip == "" || !skip.MatchString(kind) && !skip.MatchString(name))
+	}
+}
+
+// textOrExpression matches text, and what that matches as a regular expression, if it is one.
+func textOrExpression(pattern string) *regexp.Regexp {
+	text := regexp.QuoteMeta(pattern)
+	if r, err := regexp.Compile(pattern + "|" + text); err == nil {
+		return r
+	}
+	return regexp.MustCompile(text)
+}
+
+// inPart is with which flags not all cases are run; "" if all are.
+func (v *kernelsVerifyFlags) inPart() string {
+	var all []string
+	if v.only != "" {
+		all = append(all, "--case '"+v.only+"'")
+	}
+	if v.skip != "" {
+		all = append(all, "--skip-case '"+v.skip+"'")
+	}
+	return strings.Join(all, " ")
 }
 
 // wants reports whether any of the kernels is to be checked.
@@ -107,7 +146,7 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 	if err != nil {
 		return err
 	}
-	result := &verification{OK: true, Plugins: []verifiedPlugin{}}
+	result := &verification{OK: true, Part: v.inPart(), Plugins: []verifiedPlugin{}}
 	for _, p := range all {
 		one, err := a.verifyPlugin(ctx, v, o, p)
 		if err != nil {
@@ -121,9 +160,12 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 				v.plugins.command("kernels inspect "+one.Name))
 		}
 		result.add(one)
-		if !v.json {
-			one.print(a.stdout)
+		if !v.json && !(result.Part != "" && one.none()) {
+			one.print(a.stdout, result.Part)
 		}
+	}
+	if result.Part != "" && result.none() {
+		return c.usagef("there is no case with %s; without that, the first column of the table has their kinds", result.Part)
 	}
 	if v.json {
 		err = a.writeJSON(result)
@@ -270,7 +312,7 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 	defer closing(inputs, &err)
 	one.Manifest = append(one.Manifest, kerneltest.CheckManifest(m)...)
 	one.OK = len(one.Manifest) == 0
-	examine := kerneltest.Options{Quick: v.quick, Inputs: inputs, Kept: verifyKept}
+	examine := kerneltest.Options{Quick: v.quick, Wants: v.wantsCase(), Inputs: inputs, Kept: verifyKept}
 	if v.large {
 		examine.Room = memory.Available()
 	}
@@ -311,6 +353,9 @@ func (a *app) examineKernel(ctx context.Context, one *verifiedPlugin, o kernelte
 	stop()
 	if err != nil {
 		return err
+	}
+	if len(r.Results) == 0 {
+		return nil
 	}
 	one.Kernels = append(one.Kernels, verifiedKernel{r, supports(k)})
 	one.OK = one.OK && r.Count(kerneltest.Failed) == 0

@@ -17,6 +17,7 @@ import (
 // verification is what "kernels verify --json" writes.
 type verification struct {
 	OK      bool             `json:"ok"`
+	Part    string           `json:"in_part,omitempty"` // the flags with which not all cases were run
 	Plugins []verifiedPlugin `json:"plugins"`
 }
 
@@ -50,6 +51,13 @@ func (v *verification) add(p verifiedPlugin) {
 	v.OK = v.OK && p.OK
 }
 
+// none reports whether no case was run, and nothing is wrong either.
+func (v *verification) none() bool {
+	return !slices.ContainsFunc(v.Plugins, func(p verifiedPlugin) bool { return !p.none() })
+}
+
+func (p verifiedPlugin) none() bool { return p.OK && len(p.Kernels) == 0 }
+
 func (v *verification) printSummary(w io.Writer) {
 	bad := 0
 	for _, p := range v.Plugins {
@@ -69,8 +77,9 @@ func (v *verification) printSummary(w io.Writer) {
 	}
 }
 
-// print writes what is wrong first, then a table for each kernel, and a line that sums up.
-func (p verifiedPlugin) print(w io.Writer) {
+// print writes what is wrong first, then a table for each kernel, and a line that sums up, with the flags by which that
+// is a part of the cases.
+func (p verifiedPlugin) print(w io.Writer, part string) {
 	title := short(p.Path)
 	if p.Name != "" {
 		title = strings.TrimSpace(p.Name+" "+p.Version) + ", " + title
@@ -99,24 +108,28 @@ func (p verifiedPlugin) print(w io.Writer) {
 	if p.LeftUnknown != "" {
 		printWrapped(w, "", "processes left behind: not run: "+p.LeftUnknown)
 	}
-	p.printVerdict(w)
+	p.printVerdict(w, part)
 }
 
-func (p verifiedPlugin) printVerdict(w io.Writer) {
+func (p verifiedPlugin) printVerdict(w io.Writer, part string) {
 	failed, run, took := 0, 0, time.Duration(0)
 	for _, k := range p.Kernels {
 		failed += k.Count(kerneltest.Failed)
 		run += len(k.Results) - k.Count(kerneltest.Skipped)
 		took += k.Took
 	}
+	of := "cases"
+	if part != "" {
+		of += " with " + part
+	}
 	name := cmp.Or(p.Name, short(p.Path))
 	switch {
 	case p.OK:
-		fmt.Fprintf(w, "%s: ok, %d cases in %s\n\n", name, run, took.Round(100*time.Millisecond))
+		fmt.Fprintf(w, "%s: ok, %d %s in %s\n\n", name, run, of, took.Round(100*time.Millisecond))
 	case p.Error != "" || failed == 0:
 		fmt.Fprintf(w, "%s: FAILED\n\n", name)
 	default:
-		fmt.Fprintf(w, "%s: FAILED, %d of %d cases\n\n", name, failed, run)
+		fmt.Fprintf(w, "%s: FAILED, %d of %d %s\n\n", name, failed, run, of)
 	}
 }
 

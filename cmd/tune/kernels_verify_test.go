@@ -38,52 +38,68 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		plugin string
+		only   string   // the cases that find it
 		want   []string // expressions, each of which a line must match
 		args   []string
 	}{
-		{"bug_outputs", []string{`FAILED rms_norm backward dweight, .* random`, `rms_norm float32 dim=`, `error 1, limit `,
-			`FAILED rms_norm forward y, .* random`, ` T=7 random`, `FAILED rms_norm backward dx, .*nan and inf`,
-			`not finite in the same places`}, nil},
-		{"bug_gate_and_up", []string{`FAILED swiglu forward y, .* one token`, `layout=separate`}, nil},
-		{"bug_pairing", []string{`FAILED rope forward q_out`, `FAILED rope backward dk`, `pairing=interleaved`}, nil},
-		{"bug_unwritten", []string{`FAILED swiglu forward y`, `was not written`}, nil},
-		{"bug_stale", []string{`FAILED swiglu forward y`, `was not written by the second of two calls`}, nil},
-		{"bug_past_the_end", []string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`},
+		{"bug_outputs", "random|nan and inf",
+			[]string{`FAILED rms_norm backward dweight, .* random`, `rms_norm float32 dim=`, `error 1, limit `,
+				`FAILED rms_norm forward y, .* random`, ` T=7 random`, `FAILED rms_norm backward dx, .*nan and inf`,
+				`not finite in the same places`}, nil},
+		{"bug_gate_and_up", "one token", []string{`FAILED swiglu forward y, .* one token`, `layout=separate`}, nil},
+		{"bug_pairing", "random",
+			[]string{`FAILED rope forward q_out`, `FAILED rope backward dk`, `pairing=interleaved`}, nil},
+		{"bug_unwritten", "one token", []string{`FAILED swiglu forward y`, `was not written`}, nil},
+		{"bug_stale", "one token",
+			[]string{`FAILED swiglu forward y`, `was not written by the second of two calls`}, nil},
+		{"bug_past_the_end", "one token",
+			[]string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`},
 			nil},
-		{"bug_race", []string{`FAILED rms_norm backward dweight, .*(same call 200 times|random)`}, nil},
-		{"bug_threads", []string{`FAILED rms_norm backward dweight, [0-9] cases?: one thread or more`,
-			`with one thread and with more: .* other bits at \[0\]`}, nil},
-		{"bug_leak", []string{`FAILED rms_norm, [12] cases?: memory over 1000 calls`,
+		{"bug_race", "the same call 200 times|random",
+			[]string{`FAILED rms_norm backward dweight, .*(same call 200 times|random)`}, nil},
+		{"bug_threads", "one thread or more",
+			[]string{`FAILED rms_norm backward dweight, [0-9] cases?: one thread or more`,
+				`with one thread and with more: .* other bits at \[0\]`}, nil},
+		{"bug_leak", "memory over 1000 calls", []string{`FAILED rms_norm, [12] cases?: memory over 1000 calls`,
 			`the process grows by [0-9]+ bytes with each call`}, nil},
-		{"bug_keeps_data", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
-		{"bug_keeps_weight", []string{`FAILED rms_norm forward y, .*inputs known by number`,
+		{"bug_keeps_data", "calls in turn", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
+		{"bug_keeps_weight", "inputs known by number", []string{`FAILED rms_norm forward y, .*inputs known by number`,
 			`with other data at the same place, and other numbers: `}, nil},
-		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 200 times`,
-			`call [0-9]+ of 200: .* other bits`}, nil},
-		{"bug_writes_input", []string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},
-		{"bug_borrows_input", []string{`FAILED swiglu forward, 1 case: read-only inputs`, `plugin exited`}, nil},
-		{"bug_bias", []string{`FAILED rope forward q_out, 1 case: 32 stacked layers`, `after [0-9]+ layers: `}, nil},
-		{"bug_truncates", []string{`FAILED swiglu forward y, 1 case: 32 stacked layers`,
+		{"bug_counts_calls", "the same call 200 times",
+			[]string{`FAILED rope forward q_out, .* the same call 200 times`,
+				`call [0-9]+ of 200: .* other bits`}, nil},
+		{"bug_writes_input", "one token",
+			[]string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},
+		{"bug_borrows_input", "read-only inputs",
+			[]string{`FAILED swiglu forward, 1 case: read-only inputs`, `plugin exited`}, nil},
+		{"bug_bias", "32 stacked layers",
+			[]string{`FAILED rope forward q_out, 1 case: 32 stacked layers`, `after [0-9]+ layers: `}, nil},
+		{"bug_truncates", "32 stacked layers", []string{`FAILED swiglu forward y, 1 case: 32 stacked layers`,
 			`is storage rounded to nearest even`}, nil},
-		{"bug_idle_expert", []string{`FAILED moe_experts backward ddown, .* one expert for every choice`}, nil},
-		{"bug_dies", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`,
+		{"bug_idle_expert", "one expert for every choice",
+			[]string{`FAILED moe_experts backward ddown, .* one expert for every choice`}, nil},
+		{"bug_dies", "token|random|stacked|turn", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`,
 			`stopped after rms_norm .*, because the process died in 3 cases`}, nil},
-		{"bug_hangs", []string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 7s`,
-			`stopped after rms_norm `}, []string{"--call-timeout", "7s"}},
-		{"bug_table", []string{`FAILED paged_attention forward y, .* one new token each`}, nil},
-		{"bug_window", []string{`FAILED paged_attention forward y`, `window=`}, nil},
-		{"bug_slot", []string{`FAILED reshape_and_cache forward k_cache`, `FAILED reshape_and_cache forward v_cache`}, nil},
-		{"bug_no_slot", []string{`FAILED reshape_and_cache forward k_cache, .* no slot`}, nil},
-		{"bug_manifest", []string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`,
-			`the storage types of swiglu: none is named`}, nil},
-		{"bug_two_faces", []string{`FAILED manifest: another process says something else of itself than the first: its ` +
-			`kernels were for \[rms_norm swiglu\], and now are for \[swiglu\]`}, []string{"--op", "swiglu"}},
-		{"bug_after_another", []string{`FAILED swiglu forward y, .*: one thread or more`}, nil},
-		{"bug_silent", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
+		{"bug_hangs", "one token",
+			[]string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 7s`,
+				`stopped after rms_norm `}, []string{"--call-timeout", "7s"}},
+		{"bug_table", "one new token each", []string{`FAILED paged_attention forward y, .* one new token each`}, nil},
+		{"bug_window", "window=", []string{`FAILED paged_attention forward y`, `window=`}, nil},
+		{"bug_slot", "calls in turn",
+			[]string{`FAILED reshape_and_cache forward k_cache`, `FAILED reshape_and_cache forward v_cache`}, nil},
+		{"bug_no_slot", "no slot", []string{`FAILED reshape_and_cache forward k_cache, .* no slot`}, nil},
+		{"bug_manifest", "one token",
+			[]string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`,
+				`the storage types of swiglu: none is named`}, nil},
+		{"bug_two_faces", "one token",
+			[]string{`FAILED manifest: another process says something else of itself than the first: its ` +
+				`kernels were for \[rms_norm swiglu\], and now are for \[swiglu\]`}, []string{"--op", "swiglu"}},
+		{"bug_after_another", "one thread or more", []string{`FAILED swiglu forward y, .*: one thread or more`}, nil},
+		{"bug_silent", "", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
 	} {
 		t.Run(tt.plugin, func(t *testing.T) {
 			t.Parallel()
-			code, stdout, stderr := verify(t, tt.plugin, append(tt.args, "--quick")...)
+			code, stdout, stderr := verify(t, tt.plugin, append(tt.args, "--quick", "--case", tt.only)...)
 			if code != exitFailed {
 				t.Errorf("exit code %d, want %d; %s", code, exitFailed, stderr)
 			}
@@ -116,6 +132,7 @@ func TestVerifyPassesARightKernel(t *testing.T) {
 			t.Errorf("line of %d bytes: %s", len(line), line)
 		}
 	}
+	checkParts(t)
 	code, stdout, stderr = verify(t, "bug_none", "--quick", "--json")
 	var v verification
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitOK {
@@ -129,6 +146,27 @@ func TestVerifyPassesARightKernel(t *testing.T) {
 	if k.Kernel.Name != "bug_none" || k.Count(kerneltest.OK) < 30 || k.Count(kerneltest.Failed) != 0 ||
 		len(k.Supports) == 0 {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// checkParts verifies only some cases of a kernel.
+func checkParts(t *testing.T) {
+	t.Helper()
+	for _, tt := range []struct {
+		flags string
+		code  int
+		want  string // an expression for all that is printed
+	}{
+		{"--case token --skip-case latency", exitOK,
+			`one token .*: ok, [0-9]+ cases with --case 'token' --skip-case 'latency' in`},
+		{"--case T=7( --skip-case x", exitUsage, `there is no case with --case 'T=7\(' `},
+		{"--case 2^31", exitFailed, `FAILED rms_norm, 1 case: storage types rms_norm storage types no case was run, so`},
+	} {
+		code, stdout, stderr := verify(t, "bug_none_in_part", append(strings.Fields(tt.flags), "--quick")...)
+		out := strings.Join(strings.Fields(stdout+stderr), " ")
+		if code != tt.code || !regexp.MustCompile(tt.want).MatchString(out) || strings.Contains(out, "latency of") {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s", tt.flags, code, tt.code, tt.want, out)
+		}
 	}
 }
 

@@ -30,7 +30,6 @@ type version struct {
 // often. Between them are calls of the other kernels of the plugin, which may share buffers and tables. Then some
 // are run in series.
 func (t *trial) anyOrder(ctx context.Context) error {
-	t.nameByType()
 	places, err := t.places(ctx)
 	if err != nil {
 		return err

@@ -18,6 +18,9 @@ type Options struct {
 	// Facts are run besides the standard ones; those that the kernel does not support
 	// are passed over.
 	Facts []core.Facts
+	// Wants, if not nil, says of a case by its kind and name whether it is to be run, such as only those that failed
+	// before a change.
+	Wants func(kind, name string) bool
 	// Inputs is memory that the kernel can read and not write, such as that of
 	// transport.NewMemory. Without it no case has inputs there, and the calls that are
 	// measured have them in the kernel's own memory.
@@ -66,7 +69,8 @@ const maxDeaths = 3
 // inputs that are read-only, whether memory grows, and how long small calls take. It
 // stops early when ctx is done, with the error of ctx.
 //
-// A kernel that supports no case at all has failed, because nothing was checked.
+// A kernel that supports no case at all, or none of those that Options.Wants asks for, has failed, because nothing was
+// checked.
 func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
 	o.prepared = shelf{}
@@ -108,17 +112,29 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		return r, err
 	}
 	if r.Stopped == "" {
-		c := Result{Case: string(r.Kernel.Op) + " storage types", Kind: "storage types", Op: r.Kernel.Op, Status: OK}
-		c.fail(checkClaims(r.Kernel, r.Results)...)
-		if r.Count(Skipped) == len(r.Results) {
-			c.fail(Violation{Text: fmt.Sprintf("none of the %d cases is supported, so nothing was checked", len(r.Results)),
-				err: core.ErrNotSupported})
-		}
-		r.Results = append(r.Results, c)
-		r.Results = append(r.Results, unknownSizes(r)...)
+		r.Results = append(r.Results, inAll(r, o)...)
 	}
 	r.Took = clock.Since(start)
 	return r, nil
+}
+
+// inAll are the cases about what came of all others: that what the manifest says is so, and that anything was checked.
+func inAll(r *Report, o Options) []Result {
+	c := Result{Case: string(r.Kernel.Op) + " storage types", Kind: "storage types", Op: r.Kernel.Op, Status: OK}
+	none := r.Count(Skipped) == len(r.Results)
+	if o.Wants != nil {
+		if !none || len(r.Results) == 0 {
+			return nil
+		}
+		c.fail(Violation{Text: "no case was run, so nothing was checked", err: core.ErrNotSupported})
+		return []Result{c}
+	}
+	c.fail(checkClaims(r.Kernel, r.Results)...)
+	if none {
+		c.fail(Violation{Text: fmt.Sprintf("none of the %d cases is supported, so nothing was checked", len(r.Results)),
+			err: core.ErrNotSupported})
+	}
+	return append([]Result{c}, unknownSizes(r)...)
 }
 
 // unknownSizes says it where a kernel was asked about sizes and supports none of those.
@@ -141,8 +157,8 @@ func unknownSizes(r *Report) []Result {
 
 // step is a case of Examine, of a kind.
 type step struct {
-	kind string
-	run  func(context.Context) Result
+	kind, name string
+	run        func(context.Context) Result
 }
 
 // examination lists the cases of Examine, to be run in this order.
@@ -156,16 +172,20 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 		cases = append(cases, CasesFor(op, f)...)
 	}
 	cases = distinct(cases)
-	var supported []Case
+	var supported, wanted []Case
 	for _, c := range cases {
-		if supports(c.Facts) == nil {
-			supported = append(supported, c)
+		if supports(c.Facts) != nil {
+			continue
+		}
+		supported = append(supported, c)
+		if o.Wants == nil || o.Wants(c.Kind, c.Name) {
+			wanted = append(wanted, c)
 		}
 	}
 	var all []step
-	next := ahead(ctx, supported, passes(k))
+	next := ahead(ctx, wanted, passes(k))
 	for _, c := range cases {
-		all = append(all, step{c.Kind, func(ctx context.Context) Result {
+		all = append(all, step{c.Kind, c.Name, func(ctx context.Context) Result {
 			r := newResult(c)
 			if accepted(supports(c.Facts), c.Facts, &r) {
 				p, ok := <-next
@@ -189,7 +209,7 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 			all = append(all, trialsOfOneType(k, f, o)...)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(s step) bool { return o.Wants != nil && !o.Wants(s.kind, s.name) })
 }
 
 // typical returns for each storage type the largest facts of the cases, but for those that are about large sizes; with
@@ -291,7 +311,7 @@ func atLeast(size *int, to int) {
 func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 	left := &kept{}
 	growth := func(t *trial, ctx context.Context) error { return t.growth(ctx, left) }
-	leftBehind := func(t *trial, _ context.Context) error { return t.leftBehind(left) }
+	leftBehind := func(t *trial, ctx context.Context) error { return t.leftBehind(ctx, left) }
 	huge := func(t *trial, ctx context.Context) error { return t.huge(ctx, hugeElems) }
 	anyOrder := fmt.Sprintf("%d calls in any order", anyOrderCalls(o))
 	all := []step{
@@ -317,7 +337,6 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 
 func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int,
 	run func(*trial, context.Context) error) step {
-	return step{kind, func(ctx context.Context) Result {
-		return try(ctx, k, specialCase(k.Info().Op, f, kind, tokens), o, run)
-	}}
+	c := specialCase(k.Info().Op, f, kind, tokens)
+	return step{kind, c.Name, func(ctx context.Context) Result { return try(ctx, k, c, o, run) }}
 }

@@ -26,7 +26,6 @@ const wideCalls = 16
 // or ranges of keys, which differ in each batch; and what it never gives back in a kind of use, with one token or
 // with many, or where it adds to outputs.
 func (t *trial) otherData(ctx context.Context) error {
-	t.nameByType()
 	process, ok := t.kernel.(Process)
 	if !ok {
 		return skipf("the kernel has no process of its own")

@@ -168,8 +168,15 @@ func (t *trial) measureGrowth(ctx context.Context, calls []*core.Call, left *kep
 	return nil
 }
 
-// leftBehind says what the calls of growth have left in the process, and around it.
-func (t *trial) leftBehind(left *kept) error {
+// leftBehind says what the calls of growth have left in the process, and around it. Where growth is left out, it makes
+// them.
+func (t *trial) leftBehind(ctx context.Context, left *kept) error {
+	if left.perCall == nil && left.reason == "" {
+		growth := &trial{&Result{}, t.of, t.kernel, t.options, t.memory}
+		if err := growth.growth(ctx, left); err != nil {
+			return err
+		}
+	}
 	if left.perCall == nil {
 		return skip(left.reason)
 	}

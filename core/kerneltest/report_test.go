@@ -398,3 +398,31 @@ func TestManifestsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestExamineInPart: of the cases that are wanted, and none if a kernel has none of them; what is left behind is what
+// calls leave, though those of memory are left out.
+func TestExamineInPart(t *testing.T) {
+	k, f := float32Only{reference.Single(core.SwiGLU)}, facts[core.SwiGLU]
+	in := func(kind string) *kerneltest.Report {
+		r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Quick: true, Facts: []core.Facts{f}, Calls: 1,
+			Repeats: 1, Wants: func(k, name string) bool { return k == kind && strings.Contains(name, kind) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for kind, want := range map[string][]string{"none": nil, "random": {"random"}, "calls in turn": {"calls in turn"},
+		"left behind by calls":   {"left behind by calls", "storage types"}, // it has no process
+		"4 calls in any order":   {"4 calls in any order"},
+		"inputs known by number": {"inputs known by number"}} {
+		r, got := in(kind), []string(nil)
+		for _, c := range r.Results {
+			if !slices.Contains(got, c.Kind) {
+				got = append(got, c.Kind)
+			}
+		}
+		if failed := r.Count(kerneltest.Failed); !slices.Equal(got, want) || failed != max(len(want)-1, 0) {
+			t.Errorf("%s: %q, want %q; %v", kind, got, want, r.Err())
+		}
+	}
+}

@@ -17,7 +17,6 @@ const (
 // of it elsewhere: a model may have the same weight in two ops, such as a head in a loss and in a product, and the
 // same number comes with it. In turn, a use, another with the weight of the first, and the first again.
 func (t *trial) sharedWeights(ctx context.Context) error {
-	t.nameByType()
 	tried := map[core.DType]bool{}
 	for _, f := range kinds(t.Op, t.Facts.DType) {
 		f, ok := fit(t.kernel.Supports, f)

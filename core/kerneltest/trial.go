@@ -32,9 +32,6 @@ func try(ctx context.Context, k core.Kernel, c Case, o Options, run func(*trial,
 	return r
 }
 
-// nameByType names a case that has several uses in one storage type.
-func (t *trial) nameByType() { t.Case = string(t.Op) + " " + t.Facts.DType.String() + " " + t.Kind }
-
 // skip says why a case cannot be run.
 type skip string
 
@@ -43,9 +40,14 @@ func (s skip) Error() string { return string(s) }
 
 func skipf(format string, args ...any) error { return skip(fmt.Sprintf(format, args...)) }
 
-// specialCase is a case on random data that CasesFor does not have.
+// specialCase is a case on random data that CasesFor does not have. One for a storage type alone
+// has several uses.
 func specialCase(op core.Op, f core.Facts, kind string, tokens int) Case {
-	return Case{Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind), Kind: kind, Op: op, Facts: f, Tokens: tokens,
+	name := fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind)
+	if f == (core.Facts{DType: f.DType}) {
+		name = fmt.Sprintf("%s %v %s", op, f.DType, kind)
+	}
+	return Case{Name: name, Kind: kind, Op: op, Facts: f, Tokens: tokens,
 		Seed: uint64(tokens), Positions: ops.Of(op).Positions}
 }
 
