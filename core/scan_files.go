@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -14,11 +15,10 @@ type files struct{ all []*contents }
 
 // contents are what one or more files of a scan hold.
 type contents struct {
-	info   os.FileInfo // of the first file
-	path   string
-	sum    [sha256.Size]byte
-	summed bool
-	asked  []*opening // two at most, in the order of the scan
+	info  os.FileInfo // of the first file
+	path  string
+	start [sha256.Size]byte // a checksum of its first block
+	asked []*opening        // two at most, in the order of the scan
 }
 
 // asOthers returns why a file cannot be used, if two links to it, or copies, were opened before
@@ -46,8 +46,8 @@ func (f *files) asOthers(o *opening) error {
 	return nil // it goes by its name
 }
 
-// find returns the contents of a file, nil if they cannot be known. Only files of one size
-// are read.
+// find returns the contents of a file, nil if they cannot be known. Of each file the first block is read, and the rest
+// where another begins like it.
 func (f *files) find(path string) *contents {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -56,29 +56,54 @@ func (f *files) find(path string) *contents {
 	if i := slices.IndexFunc(f.all, func(c *contents) bool { return os.SameFile(c.info, info) }); i >= 0 {
 		return f.all[i]
 	}
-	c := &contents{info: info, path: path}
-	for _, other := range f.all {
-		if other.info.Size() == info.Size() && other.checksum() && c.checksum() && other.sum == c.sum {
-			return other
+	start := startOf(path)
+	for _, c := range f.all {
+		if c.info.Size() == info.Size() && c.start == start && equal(c.path, path) {
+			return c
 		}
 	}
+	c := &contents{info: info, path: path, start: start}
 	f.all = append(f.all, c)
 	return c
 }
 
-// checksum reports whether the sum is known.
-func (c *contents) checksum() bool {
-	if c.summed {
-		return true
+// block is how much of a file is read at once. Different executables mostly differ in the first one, where linkers
+// write which build it is.
+const block = 4 << 10
+
+// startOf returns a checksum of the first block of a file, or of nothing if it cannot be read.
+func startOf(path string) [sha256.Size]byte {
+	b := make([]byte, block)
+	f, err := os.Open(path)
+	if err != nil {
+		return sha256.Sum256(nil)
 	}
-	file, err := os.Open(c.path)
+	defer f.Close()
+	n, _ := io.ReadFull(f, b)
+	return sha256.Sum256(b[:n])
+}
+
+// equal reports whether two files can be read, and have the same bytes.
+func equal(a, b string) bool {
+	f, err := os.Open(a)
 	if err != nil {
 		return false
 	}
-	defer file.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, file)
-	h.Sum(c.sum[:0])
-	c.summed = err == nil
-	return c.summed
+	defer f.Close()
+	g, err := os.Open(b)
+	if err != nil {
+		return false
+	}
+	defer g.Close()
+	x, y := make([]byte, 16*block), make([]byte, 16*block)
+	for {
+		n, err := io.ReadFull(f, x)
+		m, other := io.ReadFull(g, y)
+		if err != other || !bytes.Equal(x[:n], y[:m]) {
+			return false
+		}
+		if err != nil {
+			return err == io.EOF || err == io.ErrUnexpectedEOF
+		}
+	}
 }

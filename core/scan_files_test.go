@@ -123,3 +123,15 @@ func TestDuplicatesEndAtOnce(t *testing.T) {
 			most.Load(), now.Load(), len(opener.opened))
 	}
 }
+
+// TestFilesThatDifferLateAreOthers: they have one size, and begin alike.
+func TestFilesThatDifferLateAreOthers(t *testing.T) {
+	contents := map[string]string{}
+	for i := range 3 {
+		contents[fmt.Sprint("file", i)] = fmt.Sprintf("norm\n%s%d", strings.Repeat("x", 300_000), i)
+	}
+	opener := new(fakeOpener)
+	if scan(t, opener.open, writePlugins(t, contents)); len(opener.opened) != 3 {
+		t.Errorf("%d of 3 files were started", len(opener.opened))
+	}
+}
