@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	builtin.Serve()
 	commands := buggyPlugins()
-	commands["tune"] = func() { looking = 0; main() }
+	commands["tune"] = func() { looking = -1; main() }
 	testscript.Main(cleaning{m}, commands)
 }
 

@@ -235,8 +235,8 @@ func (p *runPlan) print(w io.Writer) {
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
 }
 
-// looking is how long plan and the commands that bench look at what the machine can do, at most; none does everything
-// once. Tests, which start many, make it shorter.
+// looking is how long plan and the commands that bench look at what the machine can do, at most. Tests, which start
+// many, take a glance at it, see ceiling.MeasureFor.
 var looking = time.Second
 
 // time measures the machine and says how long a step is likely to take on it.

@@ -10,8 +10,14 @@ import (
 )
 
 func TestMeasureFindsEveryCeilingAndLeavesTheThreadsAlone(t *testing.T) {
+	for _, in := range []time.Duration{long, -1} {
+		findsEveryCeiling(t, in)
+	}
+}
+
+func findsEveryCeiling(t *testing.T, in time.Duration) {
 	before := simd.Threads()
-	c, err := Measure(t.Context(), 2)
+	c, err := MeasureFor(t.Context(), 2, in)
 	if err != nil {
 		t.Fatal(err)
 	}

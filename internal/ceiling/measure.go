@@ -16,6 +16,8 @@ const (
 	// length is that of each of the three arrays of the bandwidth's loop: with 192 MiB in
 	// all, last-level caches hold little of them.
 	length = 64 << 20 / 4
+	// glance is that of them in less than no time: the system clears 192 MiB for longer than all else takes.
+	glance = 1 << 16
 	// long is how long Measure takes. The figures take turns, and of each the best round
 	// counts: what disturbs a round only ever makes it slower.
 	long = time.Second
@@ -55,6 +57,8 @@ func Range(ctx context.Context, threads int, long time.Duration) (best, worst Ce
 // MeasureFor is Measure in another time, or a little more; in none it does everything
 // once, which takes a tenth of a second. A machine that others use too is fast now and
 // then: who measures something else meanwhile looks again in between, and takes the Best.
+// In less than no time the figures are those of caches and of small matrices, for tests
+// that start many programs.
 func MeasureFor(ctx context.Context, threads int, long time.Duration) (c Ceilings, err error) {
 	err = measure(ctx, threads, 1, long, func(of Ceilings) { c = of })
 	return c, err
@@ -66,6 +70,10 @@ func measure(ctx context.Context, threads, parts int, long time.Duration, got fu
 	defer simd.SetThreads(simd.Threads())
 	simd.SetThreads(threads)
 	threads = simd.Threads()
+	length := length
+	if long < 0 {
+		length = glance
+	}
 	var mem hugepage.Memory // not the heap, where it would stay for a while as garbage
 	block, err := mem.Alloc(3 * 4 * length)
 	if err != nil {
@@ -130,8 +138,9 @@ func newSum(x, y, z []float32) work {
 	}}
 }
 
-// newProducts are products of matrices as large as the machine is fast, into x: of square
-// ones, and of those of a layer, more rows and fewer terms, which some machines do faster.
+// newProducts are products of matrices as large as the machine is fast and x has room, into x:
+// of square ones, and of those of a layer, more rows and fewer terms, which some machines do
+// faster.
 func newProducts(x, y, z []float32) []work {
 	product := func(m, n, k int) work {
 		return work{amount: 2 * float64(m) * float64(n) * float64(k),
@@ -144,7 +153,7 @@ func newProducts(x, y, z []float32) []work {
 		w := product(n, n, n)
 		start := clock.Now()
 		w.run()
-		if n == edge || clock.Since(start) > slow {
+		if n == edge || clock.Since(start) > slow || 3*(2*n)*(2*n) > len(x) {
 			return []work{w, product(2*n, 3*n/2, n/2)}
 		}
 	}
