@@ -151,7 +151,6 @@ const wholeVariable = "TUNE_TEST_WHOLE"
 func TestRanksHaveTheLossesOfOne(t *testing.T) {
 	t.Parallel()
 	all := launchers(t)
-	plugins := pluginDir(t)
 	whole := os.Getenv(wholeVariable) != ""
 	for _, tt := range []struct {
 		name, model, flags string
@@ -173,7 +172,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			flags := append(trainable(t, tt.model), strings.Fields(tt.flags)...)
-			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "8", "--plugin-dir", plugins)
+			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "8")
 			out := func() []string { return append(flags, "--out", filepath.Join(t.TempDir(), "out")) }
 			one := launcher{}.steps(t, 1, out()...)
 			for i, l := range all {
