@@ -18,20 +18,20 @@ import (
 	"github.com/seed98097648/tune/trainer/serve"
 )
 
-// loud is an engine that says more than the buffers of a connection take.
+// loud is an engine that says as many tokens as it may, each of 40 KiB.
 type loud struct{ parrot }
-
-const loudTokens = 4000
 
 func (l *loud) Generate(_ context.Context, q generate.Request) (*generate.Result, error) {
 	l.add(1)
 	defer l.add(-1)
-	for range loudTokens {
-		if err := q.Token(generate.Token{ID: 'x', Text: strings.Repeat("x", 4096)}); err != nil {
+	text := strings.Repeat("x", 40<<10)
+	for range q.Options.MaxNewTokens {
+		if err := q.Token(generate.Token{ID: 'x', Text: text}); err != nil {
 			return nil, err
 		}
 	}
-	return &generate.Result{PromptTokens: len(q.Prompt), Tokens: make([]int32, loudTokens), Reason: generate.EOS}, nil
+	return &generate.Result{PromptTokens: len(q.Prompt), Tokens: make([]int32, q.Options.MaxNewTokens),
+		Reason: generate.EOS}, nil
 }
 
 // TestASlowReaderStopsNobodyElse: a client that reads nothing of a long answer makes neither the engine nor other
@@ -47,24 +47,28 @@ func TestASlowReaderStopsNobodyElse(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	const body = `{"prompt": "x", "stream": true, "max_tokens": 100000}`
+	asking := func(tokens int) string {
+		return fmt.Sprintf(`{"prompt": "x", "stream": true, "max_tokens": %d}`, tokens)
+	}
+	const many = 400 // more than the buffers of a connection take
+	body := asking(many)
 	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	until(t, "the engine has begun and written the text that nobody reads", func() bool { return p.Stats().Running == 0 })
-	another := func() {
-		if n := len(s.stream("/v1/completions", body)); n != loudTokens+1 {
-			t.Errorf("another gets %d pieces of %d and an end", n, loudTokens)
+	another := func(tokens int) {
+		if n := len(s.stream("/v1/completions", asking(tokens))); n != tokens+1 {
+			t.Errorf("another gets %d pieces of %d and an end", n, tokens)
 		}
 	}
-	another()
+	another(many) // before it has all, the slow one takes no more
 	if n := s.get("/metrics"); strings.Contains(n, `tune_requests_total{path="/v1/completions",code="200"} 2`) {
 		t.Error("the slow one has everything already: this test shows nothing")
 	}
 	var others sync.WaitGroup
 	for range 3 {
-		others.Go(another)
+		others.Go(func() { another(10) })
 	}
 	others.Wait()
 	c.Close() // on a machine so busy that the others took longer than the server waits, it has been given up before
