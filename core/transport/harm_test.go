@@ -31,7 +31,7 @@ func openRole(t *testing.T, role string, o Options) opened {
 func TestAPluginThatOnlyShakesHandsLeavesNothing(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		before, path := runtime.NumGoroutine(), pluginPath(t, "only_greets")
-		for range 10 {
+		for range 3 {
 			if _, err := o.Open(context.Background(), path); !errors.Is(err, core.ErrPluginExited) {
 				t.Fatalf("error %v", err)
 			}
