@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/seed98097648/tune/core"
@@ -218,7 +220,7 @@ func (s *server) tensor(b *boundPass, entry []byte, output bool) (core.Tensor, e
 	return t, nil
 }
 
-// guard runs f and turns a panic into an error. The stack goes to standard error, which
+// guard runs f and turns a panic into an error that says where it was. The stack goes to standard error, which
 // the host logs. A fault in memory that may not be written is no panic: it ends the
 // process.
 func guard(f func() error) (err error) {
@@ -228,9 +230,22 @@ func guard(f func() error) (err error) {
 			if p, ok := r.(interface{ Cause() any }); ok { // from another goroutine, with the stack of that
 				cause = p.Cause()
 			}
-			err = fmt.Errorf("panic: %v", cause)
-			fmt.Fprintf(os.Stderr, "kernel panic: %v\n%s", r, debug.Stack())
+			stack := debug.Stack()
+			err = fmt.Errorf("panic: %v%s", cause, origin(fmt.Sprintf("%v\n%s", r, stack)))
+			fmt.Fprintf(os.Stderr, "kernel panic: %v\n%s", r, stack)
 		}
 	}()
 	return f()
+}
+
+// origin finds in a stack where it panicked, outside of the runtime: " at FOLDER/FILE:LINE", or nothing.
+func origin(stack string) string {
+	_, frames, _ := strings.Cut("\n"+stack, "\npanic(")
+	_, frames, _ = strings.Cut(frames, "\n\t") // that of panic itself
+	for lines := strings.Split(frames, "\n"); len(lines) > 2; lines = lines[2:] {
+		if file, _, _ := strings.Cut(strings.TrimSpace(lines[2]), " +0x"); !strings.HasPrefix(lines[1], "runtime.") {
+			return fmt.Sprintf(" at %s/%s", path.Base(path.Dir(file)), path.Base(file))
+		}
+	}
+	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +67,45 @@ func testRecord() []byte {
 	wire.PutEntry(wire.EntryOf(rec, 2), 2, 0, x)
 	wire.PutEntry(wire.EntryOf(rec, 3), 2, 64, rstd)
 	return rec
+}
+
+// carried is a panic with the stack of the goroutine where it was, as of core/vector.
+type carried struct {
+	cause any
+	stack []byte
+}
+
+func (c carried) Error() string { return fmt.Sprintf("%v\n\n%s", c.cause, c.stack) }
+func (c carried) Cause() any    { return c.cause }
+
+// TestAPanicSaysWhereItWas and not where it was recovered, or raised once more.
+func TestAPanicSaysWhereItWas(t *testing.T) {
+	var none []int
+	there := func() (c carried) {
+		defer func() { c = carried{recover(), debug.Stack()} }()
+		return carried{cause: none[2]}
+	}
+	form := regexp.MustCompile(`^panic: .* at plugin/server_test.go:\d+$`)
+	lines := map[string]bool{}
+	for name, f := range map[string]func() error{
+		"its own":      func() error { panic("no luck") },
+		"Go's":         func() error { none[1] = 1; return nil },
+		"of elsewhere": func() error { panic(there()) },
+	} {
+		err := guard(f)
+		if err == nil || !form.MatchString(err.Error()) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, line, _ := strings.Cut(err.Error(), ".go:")
+		lines[line] = true
+	}
+	if len(lines) != 3 {
+		t.Errorf("of three places: lines %v", lines)
+	}
+	if got := origin("no stack"); got != "" {
+		t.Errorf("of no stack: %q", got)
+	}
 }
 
 // TestServerTrustsNoRecord spoils one field of a valid record at a time.
