@@ -147,6 +147,9 @@ const missing = "the executable, or the interpreter that it names, is missing; "
 // unrecognized is what go-plugin's error begins with about a first line that is no handshake.
 const unrecognized = "Unrecognized remote plugin message: "
 
+const printsFirst = "it is not a kernel plugin, or prints to standard output before it shakes hands; " +
+	"move it out of the plugin folder, or have it print to standard error"
+
 const moreThreads = "raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"
 
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
@@ -159,8 +162,8 @@ var startErrors = []struct {
 }{
 	// These two quote the plugin, which may say anything.
 	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake", true},
-	{unrecognized, core.ErrIncompatible, "it is not a kernel plugin, or prints to standard output before it " +
-		"shakes hands; move it out of the plugin folder, or have it print to standard error", true},
+	{unrecognized, core.ErrIncompatible, printsFirst, true},
+	{"error parsing core protocol version", core.ErrIncompatible, printsFirst, false}, // printed without an end of line
 	{syscall.ENFILE.Error(), errResources, plainfile.MoreFiles(syscall.ENFILE) + orFewer, false},
 	{"too many open files", errResources, plainfile.MoreFiles(syscall.EMFILE) + orFewer, false},
 	// One that was to be passed on lies beyond the limit.

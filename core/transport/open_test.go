@@ -72,6 +72,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			`have it print to standard error; it printed "licence server 2" (exit status 3); its last words: no licence`},
 		"prints and goes on": {file("#!/bin/sh\necho hello; sleep 1000\n", 0o700), core.ErrIncompatible,
 			`move it out of the plugin folder, or have it print to standard error; it printed "hello"`},
+		"prints half a line": {file("#!/bin/sh\necho 'hello1|2|unix|/none|netrpc|'; sleep 1000\n", 0o700),
+			core.ErrIncompatible, `standard error: error parsing core protocol version: strconv.Atoi: parsing "hello1"`},
 		"prints an error of the system's": {file("#!/bin/sh\necho error: bad file descriptor; exit 3\n", 0o700),
 			core.ErrIncompatible, `print to standard error; it printed "error: bad file descriptor" (exit status 3)`},
 		"loads nothing": {role("loads_nothing"), core.ErrPluginExited, "it ended before the handshake (exit status 1); " +
