@@ -67,8 +67,12 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f,
 			knownFormats)
 	}
-	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them "+
-		"in a dataset_info.json and give corpus.Config.Dir", r.Columns(), knownFormats)
+	hint := ""
+	if columns := r.Columns(); len(columns) == 1 && strings.ContainsAny(columns[0], ";\t") {
+		hint = " (commas separate the columns of CSV)"
+	}
+	return Layout{}, fmt.Errorf("the columns %q are of no known format%s; known: %s; rename the columns, or name them "+
+		"in a dataset_info.json and give corpus.Config.Dir", r.Columns(), hint, knownFormats)
 }
 
 // refused recognizes data for other kinds of training: a row that has more than the columns of the layout.

@@ -185,6 +185,8 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 			[]string{`["a" "b"]`, "no known format", "dataset_info.json"}},
 		"self-instruct seeds": {Auto, `{"id": 1, "instruction": "x", "instances": []}`,
 			[]string{`"instances"`, "no known format"}},
+		"semicolons": {Auto, `{"instruction;output": "a;b"}`,
+			[]string{`["instruction;output"] are of no known format (commas separate the columns of CSV); known`}},
 		"two formats": {Auto, `{"instruction": "x", "input": "", "output": "y", "text": "z"}`,
 			[]string{"alpaca or text", "corpus.Config.Format"}},
 		"two questions": {Auto, `{"question": "x", "prompt": "y", "answer": "z"}`,

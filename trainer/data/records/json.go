@@ -28,17 +28,22 @@ func readJSON(f *os.File, path string, yield func(Record, error) bool) error {
 		if err := l.r.UnreadByte(); err != nil {
 			return err
 		}
-		first := true
-		return readObjects(l, func(r Record, err error) bool {
-			bad, ok := err.(*Error)
-			if ok && first && errors.Is(err, errNotObject) { // as of one object with a line for each field
-				err = &Error{bad.Place, fmt.Errorf("%w; want a JSON array of rows, or one row a line", bad.Err)}
-			}
-			first = false
-			return yield(r, err)
-		})
+		return readObjects(l, advised(yield, "want a JSON array of rows, or one row a line"))
 	}
 	return s.array(yield)
+}
+
+// advised adds what to do to the error of a first row that is no object, such as the first line of one that has a line
+// for each field.
+func advised(yield func(Record, error) bool, advice string) func(Record, error) bool {
+	first := true
+	return func(r Record, err error) bool {
+		if bad, ok := err.(*Error); ok && first && errors.Is(err, errNotObject) {
+			err = &Error{bad.Place, fmt.Errorf("%w; %s", bad.Err, advice)}
+		}
+		first = false
+		return yield(r, err)
+	}
 }
 
 // splitter finds the elements of a JSON array by their brackets and quotes alone. Whether

@@ -19,7 +19,7 @@ func readJSONL(f *os.File, path string, yield func(Record, error) bool) error {
 	if err != nil {
 		return err
 	}
-	return readObjects(l, yield)
+	return readObjects(l, advised(yield, "want one row a line; a JSON array of rows has a name that ends in .json"))
 }
 
 func readObjects(l *lines, yield func(Record, error) bool) error {

@@ -29,6 +29,9 @@ func newLines(r io.Reader, file string) (*lines, error) {
 	if err != nil && err != io.EOF {
 		return nil, err // which names the file
 	}
+	if unpack := unpacker(start); unpack != "" {
+		return nil, fmt.Errorf("%s is compressed; unpack it first, with %s", file, unpack)
+	}
 	if isBinary(start) {
 		return nil, fmt.Errorf("%s is binary; want text (.txt), or JSONL, JSON, CSV or Parquet by their own extensions",
 			file)
@@ -39,7 +42,18 @@ func newLines(r io.Reader, file string) (*lines, error) {
 	return &lines{r: b, file: file}, nil
 }
 
-// isBinary recognizes Parquet, gzip, and whatever else has a zero byte near its start.
+// unpacker returns the program for a compressed file, by its first bytes; nothing for any other.
+func unpacker(start []byte) string {
+	for magic, program := range map[string]string{"\x1f\x8b\x08": "gunzip", "\xfd7zXZ\x00": "unxz",
+		"\x28\xb5\x2f\xfd": "unzstd", "PK\x03\x04": "unzip, or save a spreadsheet as CSV"} {
+		if bytes.HasPrefix(start, []byte(magic)) {
+			return program
+		}
+	}
+	return ""
+}
+
+// isBinary recognizes Parquet, and whatever else has a zero byte near its start.
 // Text in UTF-16 is full of those as well: its byte order mark leaves it to CheckUTF8,
 // which knows what to do about it.
 func isBinary(start []byte) bool {
@@ -47,7 +61,7 @@ func isBinary(start []byte) bool {
 	if starts("\xff\xfe") || starts("\xfe\xff") {
 		return false
 	}
-	return starts("PAR1") || starts("\x1f\x8b\x08") || bytes.IndexByte(start, 0) >= 0
+	return starts("PAR1") || bytes.IndexByte(start, 0) >= 0
 }
 
 // next returns the next line with its line end, or the next MaxBytes of a line that is
