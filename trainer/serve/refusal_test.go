@@ -1,9 +1,12 @@
 package serve_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -269,5 +272,21 @@ func TestAFailureOfTheEngineHasNoDetails(t *testing.T) {
 	if texts, _ := joined(chunks, 1); status != 200 || texts[0] != "abc" || last.Error == nil ||
 		last.Error.Type != "server_error" || strings.Contains(string(b), "[DONE]") {
 		t.Errorf("status %d\n%s", status, b)
+	}
+}
+
+// TestTheLogSaysWhyARequestIsRefused to who runs the server and does not see the answer.
+func TestTheLogSaysWhyARequestIsRefused(t *testing.T) {
+	var log bytes.Buffer
+	s, err := serve.New(serve.Config{MaxBody: 1 << 16, MaxTexts: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ready([]serve.Model{{Name: "m", Engine: &parrot{}}})
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/completions", strings.NewReader(`{"max_tokens": "8"}`))
+	s.ServeHTTP(httptest.NewRecorder(), r)
+	const want = `status=400 .*error="field max_tokens: want a whole number, have a string"`
+	if !regexp.MustCompile(want).MatchString(log.String()) {
+		t.Errorf("the log has %q, want %q", log.String(), want)
 	}
 }

@@ -51,7 +51,7 @@ func (w *watcher) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// failed keeps an error whose details the client does not get.
+// failed keeps an error for the log.
 func (w *watcher) failed(err error) { w.err = err }
 
 // watched counts requests and logs what they come to.
@@ -68,11 +68,15 @@ func (s *Server) watched(next http.Handler) http.Handler {
 			writeError(seen, errLeft)
 		}
 		s.metrics.request(r.Pattern, seen.status, took)
-		if _, known := errors.AsType[*apiError](seen.err); seen.err != nil && !known {
+		_, known := errors.AsType[*apiError](seen.err)
+		about := []any{"id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status, "seconds", took.Seconds()}
+		switch {
+		case seen.err == nil:
+			s.Logger.Info("request", about...)
+		case known:
+			s.Logger.Info("request", append(about, "error", seen.err)...)
+		default:
 			s.Logger.Error("a request has failed", "id", id, "path", r.URL.Path, "error", seen.err)
-		} else {
-			s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status,
-				"seconds", took.Seconds())
 		}
 	})
 }
