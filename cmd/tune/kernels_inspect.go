@@ -18,10 +18,11 @@ import (
 const kernelsInspectLong = `Show what a plugin says about itself, and which uses of its ops it supports:
 each kernel is asked about every kind of use that this program knows. And show
 what the plugin gets from this program: nothing that it says changes that.
-docs/security.md tells what it means.`
+docs/security.md tells what it means. A NAME is looked up in the plugin folders;
+a PATH, which has a slash, is any file.`
 
 func (a *app) kernelsInspectCommand() *Command {
-	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Args: true,
+	c := &Command{Name: "kernels inspect", Usage: "NAME|PATH [FLAGS]", Args: true,
 		Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
 		Examples: "tune kernels inspect npu_fused_rope\n"}
 	var p pluginFlags
@@ -29,16 +30,15 @@ func (a *app) kernelsInspectCommand() *Command {
 	addListing(c.Group("Flags"), &p, &asJSON)
 	return c.finish(func(ctx context.Context, args []string) (err error) {
 		if len(args) != 1 {
-			return c.usagef("inspect takes one name; %s shows them", p.command("kernels list"))
+			return c.usagef("inspect takes one name or path; %s shows them", p.command("kernels list"))
 		}
-		reg, err := p.scan(ctx, a, transport.Options{})
+		find := p.inspectNamed
+		if isPath(args[0]) {
+			find = p.inspectFile
+		}
+		i, err := find(ctx, a, c, args[0])
 		if err != nil {
 			return err
-		}
-		defer closing(reg, &err)
-		i, err := inspect(reg, args[0])
-		if err != nil {
-			return p.missing(args[0], err)
 		}
 		i.Rights = p.rights()
 		if strings.HasPrefix(i.Path, core.BuiltIn) && p.memory.bytes == 0 && p.cpus == 0 {
@@ -103,17 +103,45 @@ type support struct {
 	Reason string     `json:"reason,omitempty"`
 }
 
-func inspect(reg *core.Registry, name string) (*inspection, error) {
-	kernels, err := reg.Lookup(name)
+// inspectNamed asks the plugin of a name, among those that are found.
+func (p *pluginFlags) inspectNamed(ctx context.Context, a *app, _ *Command, name string) (_ *inspection, err error) {
+	reg, err := p.scan(ctx, a, transport.Options{})
 	if err != nil {
 		return nil, err
 	}
+	defer closing(reg, &err)
+	kernels, err := reg.Lookup(name)
+	if err != nil {
+		return nil, p.missing(name, err)
+	}
 	plugin, _ := reg.Find(name)
-	i := &inspection{Manifest: plugin.Manifest}
+	return inspect(plugin.Manifest, kernels), nil
+}
+
+// inspectFile asks the plugin that is a file, wherever it is.
+func (p *pluginFlags) inspectFile(ctx context.Context, a *app, c *Command, file string) (_ *inspection, err error) {
+	path, err := c.file(file)
+	if err != nil {
+		return nil, err
+	}
+	o, err := p.prepare(transport.Options{Logger: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	plugin, err := o.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(plugin, &err)
+	return inspect(plugin.Manifest(), plugin.Kernels()), nil
+}
+
+func inspect(m core.Manifest, kernels []core.Kernel) *inspection {
+	i := &inspection{Manifest: m}
 	for _, k := range kernels {
 		i.Supports = append(i.Supports, supports(k)...)
 	}
-	return i, nil
+	return i
 }
 
 // supports asks a kernel about every kind of use of its op.

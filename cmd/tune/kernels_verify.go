@@ -245,7 +245,7 @@ func (c *Command) file(arg string) (string, error) {
 	case err != nil:
 		return "", err
 	case info.IsDir():
-		return "", c.usagef("%s is a folder; name a plugin in it, or check all with --plugin-dir %s", arg, arg)
+		return "", c.usagef("%s is a folder; name a file in it, or the plugins that it has with --plugin-dir %s", arg, arg)
 	}
 	return filepath.Abs(arg)
 }
