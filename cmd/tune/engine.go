@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -68,6 +70,16 @@ func (s *engineSize) config(m *models.Model) generate.EngineConfig {
 	return e
 }
 
+// noteIgnored says what of the model's generation_config.json is not heeded.
+func (a *app) noteIgnored(dir string, quiet bool) error {
+	ignored, err := generate.Ignored(dir)
+	if len(ignored) > 0 && !quiet {
+		a.note("warning: %s is not heeded, with which transformers would write something else: %s",
+			filepath.Join(dir, "generation_config.json"), strings.Join(ignored, ", "))
+	}
+	return err
+}
+
 // openEngine reads the model of the flags, with some adapters beside it, and starts its kernels. The caller
 // closes what it returns.
 func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize, quiet bool,
@@ -75,6 +87,9 @@ func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, siz
 	e := &writingEngine{}
 	defer closingFailed(e, &err)
 	if e.defaults, err = generate.LoadDefaults(g.Model); err != nil {
+		return nil, err
+	}
+	if err = a.noteIgnored(g.Model, quiet); err != nil {
 		return nil, err
 	}
 	if e.inference, err = g.open(ctx, a, c); err != nil {

@@ -277,6 +277,9 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 	if err != nil {
 		return nil, err
 	}
+	if err := a.noteIgnored(g.Model, g.quiet); err != nil {
+		return nil, err
+	}
 	w := &writing{options: generate.Options{MaxNewTokens: g.newTokens, EOS: defaults.EOS, Stop: g.stop}}
 	if w.options.Sampling, err = g.choose(c, defaults.Sampling); err != nil {
 		return nil, err

@@ -57,6 +57,25 @@ func TestBadDefaultsNameTheFile(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotHeededIsSaid but for values that change nothing.
+func TestWhatIsNotHeededIsSaid(t *testing.T) {
+	for generation, want := range map[string][]string{
+		"": nil,
+		`{"do_sample": true, "temperature": 0.5, "num_beams": 1, "guidance_scale": 1.0, "typical_p": 1.0, "min_length": 0,
+			"suppress_tokens": [], "bad_words_ids": null, "transformers_version": "5"}`: nil,
+		`{"num_beams": 4, "suppress_tokens": [1, 2], "typical_p": 0.5}`:   {"num_beams 4", "suppress_tokens [1,2]"},
+		`{"do_sample": true, "typical_p": 0.5, "stop_strings": ["\n\n"]}`: {`stop_strings ["\n\n"]`, "typical_p 0.5"},
+	} {
+		got, err := generate.Ignored(folder(t, generation, ""))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", generation, got, err, want)
+		}
+	}
+	if _, err := generate.Ignored(folder(t, "[", "")); err == nil {
+		t.Error("no error of what is no JSON")
+	}
+}
+
 // folder writes the files that have any content.
 func folder(t *testing.T, generation, config string) string {
 	t.Helper()
