@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -84,6 +86,16 @@ func (t *trainFlags) adopt(c *Command) error {
 	t.config.Out = out
 	t.changed = func(string) bool { return true } // nothing is left to be chosen
 	return nil
+}
+
+// moved adds to an error of a path that leads nowhere whose path it may be: nobody has given it in this folder.
+func (t *trainFlags) moved(err error) error {
+	_, absent := os.Stat(t.config.Model)
+	if t.resume == nil || t.config.Model == "" || !errors.Is(cmp.Or(absent, err), fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w; a path that is not given is the checkpoint's, as seen from the folder where its run began: "+
+		"say where --model, --data and the like are now", err)
 }
 
 // chooseOut claims the folder to save. A run that goes on must be the same run, and the one

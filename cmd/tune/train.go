@@ -153,7 +153,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		defer t.view.close(a)
 	}
 	if err := t.fitModel(c); err != nil {
-		return err
+		return t.moved(err)
 	}
 	simd.SetThreads(t.config.Threads) // also for what the command does before and after the run
 	mem, err := newMemory()
@@ -176,7 +176,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	}
 	job, example, err := t.load(ctx, mem)
 	if err != nil {
-		return a.advise(ctx, c, t, nil, reg, err)
+		return a.advise(ctx, c, t, nil, reg, t.moved(err))
 	}
 	defer closing(job, &err)
 	job.Claim = claim
