@@ -70,7 +70,7 @@ func (t *trainFlags) adopt(c *Command) error {
 	t.config = t.resume.State.Config
 	t.config.LoRA.Start = t.resume.Dir
 	if t.kernels.fixed = true; !t.changed("kernels") {
-		t.kernels.kernels = t.config.Kernels
+		t.kernels.kernels, t.kernels.source = t.config.Kernels, "the checkpoint's kernels"
 	}
 	for f, set := range given {
 		if err := set(); err != nil {

@@ -60,7 +60,7 @@ const measureLimit = 3 * time.Second
 // resolve fills in $TUNE_KERNELS and checks the form of the selection, and that there is the
 // run that it names.
 func (k *kernelFlags) resolve(c *Command) error {
-	k.source = "--kernels"
+	k.source = cmp.Or(k.source, "--kernels")
 	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") && !k.fixed {
 		k.kernels, k.source = v, "$"+kernelsEnv
 	}
