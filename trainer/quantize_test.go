@@ -133,7 +133,7 @@ func TestAScaleThatTheConfigurationDoesNotKnowIsRefused(t *testing.T) {
 			return append(tensors, checkpoint.Named{Name: name, Tensor: core.FromFloat32([]float32{0.01}, 1)})
 		})
 		_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
-		wantText(t, err, "have no place in this model: "+name)
+		wantText(t, err, "has no place in this model: "+name)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestAScaleThatTheConfigurationDoesNotKnowIsRefused(t *testing.T) {
 func TestAFolderThatCannotBeLoadedIsNotQuantised(t *testing.T) {
 	from := tinyFolder(t)
 	for want, change := range map[string]func(tensors []checkpoint.Named) []checkpoint.Named{
-		"1 tensors are missing from the files: model.norm.weight": func(tensors []checkpoint.Named) []checkpoint.Named {
+		"1 tensor is missing from the files: model.norm.weight": func(tensors []checkpoint.Named) []checkpoint.Named {
 			return slices.DeleteFunc(tensors, func(n checkpoint.Named) bool { return n.Name == "model.norm.weight" })
 		},
 		"tensor model.norm.weight has the value NaN": func(tensors []checkpoint.Named) []checkpoint.Named {

@@ -288,7 +288,7 @@ func TestWhatBitsAndBytesSavesOtherwiseIsRefusedByName(t *testing.T) {
 		name + ".quant_map has other values":   func(x map[string]core.Tensor, _ map[string]any) { x[name+".quant_map"].Float32s()[3]++ },
 		name + ".nested_quant_map":             func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".nested_quant_map") },
 		name + ".absmax is missing, or not of": func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".absmax") },
-		"have no place in this model: " + name: func(x map[string]core.Tensor, _ map[string]any) { x[name+".more"] = core.NewTensor(core.Float32, 1) },
+		"has no place in this model: " + name:  func(x map[string]core.Tensor, _ map[string]any) { x[name+".more"] = core.NewTensor(core.Float32, 1) },
 		"nested_absmax is [1], want 2 numbers": func(x map[string]core.Tensor, _ map[string]any) {
 			x[name+".nested_absmax"] = core.NewTensor(core.Float32, 1)
 		},

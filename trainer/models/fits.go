@@ -57,10 +57,16 @@ func (m *Model) unused(set *checkpoint.Set) map[string]bool {
 	return names
 }
 
+const headWeight = "lm_head.weight"
+
 func misfits(missing []string, unused map[string]bool, wrong []string) error {
-	return errors.Join(list("tensors are missing from the files", missing),
-		list("tensors of the files have no place in this model", slices.Sorted(maps.Keys(unused))),
-		list("tensors do not fit the configuration", wrong))
+	absent := list("tensor is", "tensors are", "missing from the files", missing)
+	if slices.Equal(missing, []string{headWeight}) {
+		absent = fmt.Errorf("%w; a model that uses its embedding for it has tie_word_embeddings in config.json, which is true", absent)
+	}
+	return errors.Join(absent,
+		list("tensor of the files has", "tensors of the files have", "no place in this model", slices.Sorted(maps.Keys(unused))),
+		list("tensor does", "tensors do", "not fit the configuration", wrong))
 }
 
 // ignored are tensors that files may hold and that carry nothing: a copy of the tied
@@ -72,12 +78,12 @@ func (m *Model) ignored(name string) bool {
 	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
 		return true
 	}
-	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
+	return m.Config.TieWordEmbeddings && name == headWeight || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
 
 // checkTied refuses files whose head is another one than the embedding, where config.json says that they are one.
 func (m *Model) checkTied(set *checkpoint.Set) error {
-	const head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+	const head, embedding = headWeight, "model.embed_tokens.weight"
 	if _, _, copied := set.Lookup(head); !copied || !m.Config.TieWordEmbeddings {
 		return nil
 	}
@@ -120,7 +126,7 @@ func readable(e nn.Entry, dtype core.DType, shape core.Shape) error {
 }
 
 // list returns an error with the first few names, nil for none.
-func list(what string, names []string) error {
+func list(one, many, what string, names []string) error {
 	const most = 8
 	if len(names) == 0 {
 		return nil
@@ -129,5 +135,8 @@ func list(what string, names []string) error {
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return fmt.Errorf("%d %s: %s", len(names), what, text)
+	if len(names) == 1 {
+		many = one
+	}
+	return fmt.Errorf("%d %s %s: %s", len(names), many, what, text)
 }

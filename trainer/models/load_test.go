@@ -153,7 +153,7 @@ func TestExpertsInOneTensorAreOneEach(t *testing.T) {
 			return strings.HasSuffix(n.Name, ".experts.2.up_proj.weight")
 		})])
 		if _, err := models.Load(folder(t, m.RawConfig, twice), autograd.Heap{}); err == nil || !strings.Contains(err.Error(),
-			"have no place in this model: model.layers.1.mlp.experts.gate_up_proj") {
+			"has no place in this model: model.layers.1.mlp.experts.gate_up_proj") {
 			t.Errorf("%s with an expert twice: %v", name, err)
 		}
 	}
@@ -249,7 +249,9 @@ func TestLoadNamesEveryTensorThatDoesNotFit(t *testing.T) {
 		{"another dtype", append(without("model.norm.weight"), tensor("model.norm.weight", core.Int64, 12)),
 			[]string{"model.norm.weight is int64; supported: float32, bfloat16, float16"}},
 		{"everything at once", append(without("model.norm.weight", "lm_head.weight"), tensor("lm_head.weight", core.Float32, 1), tensor("x", core.Float32, 1)),
-			[]string{"1 tensors are missing from the files: model.norm.weight", "no place in this model: x", "lm_head.weight is [1]"}},
+			[]string{"1 tensor is missing from the files: model.norm.weight", "no place in this model: x", "lm_head.weight is [1]"}},
+		{"a head", without("lm_head.weight"), []string{"1 tensor is missing from the files: lm_head.weight; a model that uses its embedding",
+			"tie_word_embeddings in config.json"}},
 		{"nothing of it", []checkpoint.Named{tensor("x", core.Float32, 1)}, []string{"and", "more", "no place in this model: x"}},
 	}
 	for _, tt := range tests {
