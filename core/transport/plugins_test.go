@@ -268,7 +268,12 @@ func behave(c *core.Call) error {
 		time.Sleep(time.Hour)
 	case "slow":
 		times(c.Site)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(slowCall)
+	case "until told": // see tell
+		times(c.Site)
+		for !isTold() {
+			time.Sleep(time.Millisecond)
+		}
 	case "write input":
 		c.In[0].Data[0]++
 	case "fill memory":
@@ -299,6 +304,17 @@ func behave(c *core.Call) error {
 		harm(c.Site)
 	}
 	return nil
+}
+
+// slowCall is the least that a call takes that is to be slow.
+const slowCall = 100 * time.Millisecond
+
+// told is the file for which calls wait that take until they are told to end.
+func told() string { return filepath.Join(os.Getenv(countDir), "told") }
+
+func isTold() bool {
+	_, err := os.Stat(told())
+	return err == nil
 }
 
 // times counts a call of a behaviour and returns how many there have been.

@@ -105,6 +105,12 @@ static int behave(const tune_call *c) {
 		times(c->site);
 		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 	}
+	if (is(c, "until told")) {
+		char path[4096];
+		snprintf(path, sizeof path, "%s/told", getenv("TUNE_TEST_DIR"));
+		for (times(c->site); access(path, F_OK) != 0;)
+			usleep(1000);
+	}
 	if (is(c, "write input"))
 		((char *)c->in[0].data)[0]++;
 	if (is(c, "error"))
