@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -79,8 +80,10 @@ func onGRPC(t *testing.T, test func(t *testing.T, o Options)) {
 	t.Run("gRPC", func(t *testing.T) { test(t, quiet(Options{Portable: true, grpcOnly: true})) })
 }
 
-// quiet keeps logs and caches of a test to itself.
+// quiet keeps logs and caches of a test to itself, and waits for plugins for as long as eventually does: where a
+// hundred threads want to run, a process may take longer than 10 s to start.
 func quiet(o Options) Options {
+	o.StartTimeout = cmp.Or(o.StartTimeout, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
