@@ -3,6 +3,7 @@ package kerneltest_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestDocsListEveryPlantedBug(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(page), "| bug | op |")
 	table, _, _ = strings.Cut(table, "\n\n")
-	all := append(append([]blind(nil), blindSizes...), blindValues...)
+	all := slices.Concat(blindSizes, blindJoint, blindValues, blindJointValues)
 	for name := range keptBugs {
 		all = append(all, blind{name: name, kind: "4000 calls in any order", op: keptBugsOp})
 	}

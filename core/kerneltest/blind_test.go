@@ -292,7 +292,9 @@ var blindSizes = []blind{
 }
 
 // TestSizesFindBugsThatOneSizeHides: each bug is found by the kind of case that docs/verify.md names.
-func TestSizesFindBugsThatOneSizeHides(t *testing.T) { findAll(t, blindSizes, kerneltest.Sizes) }
+func TestSizesFindBugsThatOneSizeHides(t *testing.T) {
+	findAll(t, slices.Concat(blindSizes, blindJoint), kerneltest.Sizes)
+}
 
 func findAll(t *testing.T, bugs []blind, cases func(core.Op) []kerneltest.Case) {
 	all := map[core.Op][]kerneltest.Case{}
@@ -392,7 +394,7 @@ func TestCasesAreBlindToThem(t *testing.T) {
 	for _, op := range core.Ops() {
 		var names []string
 		var plant []func(core.Kernel) core.Kernel
-		for _, b := range blindSizes {
+		for _, b := range slices.Concat(blindSizes, blindJoint) {
 			if b.op == op {
 				names, plant = append(names, b.name), append(plant, b.plant)
 			}

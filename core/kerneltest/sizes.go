@@ -113,6 +113,7 @@ func together(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int
 					a.Set(u, (n+7*i-1)%opdef.SomeRests+1+more)
 				}
 			}
+			u.Tokens = n + more // as the first axis has set it, and another may have since
 			edit(u)
 		}))
 	}

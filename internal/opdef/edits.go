@@ -54,11 +54,24 @@ func Ladders(d core.DType, power float64, names ...string) Edit {
 // Everywhere adds the extremes that all ops have: gradients of all scales, tokens without
 // one, and tokens of zeros. The names are those of the gradients that backward starts from.
 func (o *Op) Everywhere(d core.DType, upstream []string, add Adder) {
-	everyOther := func(t, _ int, v float64) float64 { return v * float64(t%2) }
 	add("gradients of all scales", LadderTokens, Ladders(d, 1, upstream...))
-	add("tokens without a gradient", 29, Each(everyOther, upstream...))
+	add("tokens without a gradient", 29, someZeros(upstream...))
 	add("no gradient", 29, Each(func(_, _ int, _ float64) float64 { return 0 }, upstream...))
-	add("tokens of zeros", 29, Each(everyOther, o.Zeros...))
+	add("tokens of zeros", 29, someZeros(o.Zeros...))
+}
+
+// someZeros makes rows of the inputs of those names zeros: every second of the first, every third of the next and so
+// on, so that where one is zeros others are not, in some rows.
+func someZeros(names ...string) Edit {
+	return func(in map[string][]core.Tensor) {
+		every := 2
+		for _, name := range names {
+			if len(in[name]) > 0 {
+				Each(func(t, _ int, v float64) float64 { return v * float64(min(t%every, 1)) }, name)(in)
+				every++
+			}
+		}
+	}
 }
 
 // exponents are the powers of two between which tokens are scaled: from the smallest numbers

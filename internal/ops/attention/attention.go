@@ -45,6 +45,7 @@ var Op = &opdef.Op{Name: core.Attention,
 		{Tokens: 1100, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 8, 2, 1 }},
 		{Tokens: 130, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 194, 2, 1 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 6, 2 }},
+		{Tokens: 530, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 2, 1 }, Edit: causal},
 	},
 	Terms: attentionTerms,
 	Stack: func(core.Facts) *opdef.Stack { return &opdef.Stack{Next: map[string]string{"y": "q"}} },
@@ -178,6 +179,11 @@ func attentionAxes() []opdef.Axis {
 		return ranges(func(t, T int) (int, int) { return max(0, t+1-n), t + 1 })
 	}
 	one := func(u *opdef.Use) { u.Facts.Heads, u.Facts.KVHeads = 1, 1 }
+	few := func(u *opdef.Use, n int) { // of many tokens
+		if n > opdef.SomeRests {
+			one(u)
+		}
+	}
 	return []opdef.Axis{
 		{Name: "tokens", Rests: opdef.EveryRest, Step: 63, Large: []int{514, 770, 1026, 1543},
 			Set: func(u *opdef.Use, n int) {
@@ -200,15 +206,15 @@ func attentionAxes() []opdef.Axis {
 			u.Facts.Heads, u.Facts.KVHeads, u.Edit = (2+n%2)*n, n, causal
 		}},
 		{Name: "window", Rests: opdef.EveryRest, Large: []int{257, 300, 514, 1026}, Set: func(u *opdef.Use, n int) {
-			one(u)
+			few(u, n)
 			u.Tokens, u.Edit = n+40, window(n)
 		}},
 		{Name: "segments", Rests: opdef.EveryRest, Large: []int{258, 192, 256, 512}, Set: func(u *opdef.Use, n int) {
-			one(u)
+			few(u, n)
 			u.Tokens, u.Edit = 2*n+3, ranges(func(t, T int) (int, int) { return t / n * n, t + 1 })
 		}},
 		{Name: "ranges both ways", Rests: opdef.SomeRests, Large: []int{300, 130, 600}, Set: func(u *opdef.Use, n int) {
-			one(u)
+			few(u, n)
 			u.Tokens, u.Edit = n, ranges(func(t, T int) (int, int) { // wide and narrow, ahead and behind, in no order
 				first := t * 7919 % T
 				return first, first + t*104729%(T-first+1)
@@ -267,7 +273,33 @@ func attentionExtremes(f core.Facts, add opdef.Adder) {
 	add("values of all scales", opdef.LadderTokens, opdef.Both(
 		ranges(func(t, T int) (int, int) { return t, t + 1 }), opdef.Ladders(d, 2, "v")))
 	add("smallest numbers", 29, opdef.Both(causal, opdef.Each(opdef.Tiny(d), "v")))
+	notNumbers(add)
+	extremeRanges(add)
+}
+
+// notNumbers has NaN where every query sees it, or in what comes of one that sees every key.
+func notNumbers(add opdef.Adder) {
+	not := func(name string, t int) opdef.Edit {
+		return opdef.Both(causal, func(in map[string][]core.Tensor) {
+			x := in[name][0]
+			x.Store([]float32{float32(math.NaN())}, (t+1)*x.Elems()/x.Shape[0]-1)
+		})
+	}
+	add("nan in keys", 29, not("k", 0))
+	add("nan in values", 29, not("v", 0))
+	add("nan in gradients", 29, not("dy", 28))
+}
+
+// extremeRanges are those of few keys or none.
+func extremeRanges(add opdef.Adder) {
 	add("one key", 29, ranges(func(t, T int) (int, int) { return t * 5 % T, t*5%T + 1 }))
+	add("padding in front", 300, ranges(func(t, T int) (int, int) { // of three rows; blocks of queries see nothing
+		const row, first = 100, 40
+		if t%row < first {
+			return t, t
+		}
+		return t/row*row + first, t + 1
+	}))
 	add("keys to come", 29, ranges(func(t, T int) (int, int) { return t + 1, T }))
 	add("no key at all", 29, ranges(func(t, T int) (int, int) { return 0, 0 }))
 }

@@ -30,7 +30,7 @@ var Op = &opdef.Op{Name: core.AttentionPre,
 	Fill:      fill,
 	Indices:   func(in *opdef.Inputs, rng *rand.Rand, v []int32) { rope.Op.Indices(in, rng, v) },
 	Settle:    settle,
-	NotFinite: opdef.NotFinite("x"),
+	NotFinite: opdef.NotFinite("x", "residual"),
 	Zeros:     []string{"x", "residual"},
 	Cases: func(f core.Facts, add opdef.Adder) {
 		large, small := rmsnorm.Scales(f)
@@ -153,8 +153,9 @@ func axes() []opdef.Axis {
 		{Name: "heads", Rests: opdef.SomeRests, Large: []int{258}, Set: func(u *opdef.Use, n int) { u.Facts.Heads = n }},
 		{Name: "kv_heads", Rests: opdef.SomeRests, Large: []int{258},
 			Set: func(u *opdef.Use, n int) { u.Facts.KVHeads = n }},
-		{Name: "positions", Rests: opdef.SomeRests, Large: []int{8194, 32770},
-			Set: func(u *opdef.Use, n int) { u.Positions = n }},
+		{Name: "positions", Rests: opdef.SomeRests, Large: []int{65542, 8194, 32770}, Set: func(u *opdef.Use, n int) {
+			u.Positions, u.Edit = n, rope.FarPositions
+		}},
 	}
 }
 

@@ -49,6 +49,7 @@ var Op = &opdef.Op{Name: core.GateUpSwiGLU,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 518 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 134 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 38, 70 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 518, 522 }},
 	},
 	Terms: terms,
 	Verify: func(u *opdef.Use) { // fewer rows of large weights

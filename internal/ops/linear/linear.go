@@ -83,9 +83,10 @@ var Op = &opdef.Op{Name: core.Linear,
 	Large: []opdef.Large{
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 1030, 70 }},
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 1030 }},
-		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out, f.Rank, f.Scale = 70, 70, 40, -2 }},
+		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out, f.Rank, f.Scale = 70, 70, 70, -2 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Out = 518, 522 }},
 	},
 	Terms: linearTerms, Borders: linearBorders,
 	Verify: func(u *opdef.Use) { // fewer rows of a large weight

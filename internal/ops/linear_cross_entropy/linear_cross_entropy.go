@@ -65,6 +65,7 @@ var Op = &opdef.Op{Name: core.LinearCrossEntropy,
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Vocab = 3, 2054 }, Edit: falling},
 		{Tokens: 1024, Change: func(f *core.Facts) { f.Dim, f.Vocab = 2, 2048 },
 			Edit: labelled(func(t int) int { return t + 512 })},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Vocab = 518, 1030 }},
 	},
 	Terms: lossTerms,
 	Verify: func(u *opdef.Use) { // a smaller vocabulary
@@ -143,6 +144,7 @@ func lossExtremes(f core.Facts, add opdef.Adder) {
 		opdef.EachThird(math.NaN(), "x")))
 	add("no loss where there is no label", 29, opdef.Both(labelled(func(t int) int { return t%3 - 1 }),
 		opdef.EachThird(math.Inf(1), "dlosses")))
+	add("answers to long prompts", 300, labelled(func(t int) int { return t%100 - 90 })) // blocks of tokens have no label
 	add("no label", 29, labelled(func(int) int { return -100 }))
 	add("no label", 300, labelled(func(int) int { return -1 }))
 }

@@ -59,6 +59,7 @@ var Op = &opdef.Op{Name: core.LinearW8A8,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 1030 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Out = 518, 522 }},
 	},
 	Terms: terms,
 	Verify: func(u *opdef.Use) { // fewer rows of a large weight, what saturates, and what lies between two numbers

@@ -44,6 +44,7 @@ var Op = &opdef.Op{Name: core.MoEExperts,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 518, 22, 3, 2 }},
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 22, 518, 3, 2 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 134, 70, 3, 2 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Intermediate, f.Experts, f.TopK = 518, 522, 1, 1 }},
 	},
 	Terms: func(in *opdef.Inputs, _ core.Pass, output string) []float64 { return expertTerms(in, output) },
 	Stack: func(core.Facts) *opdef.Stack {

@@ -167,6 +167,10 @@ func gateAxes() []opdef.Axis {
 				u.Facts.TopGroups = 4
 			}
 		}},
+		{Name: "groups", Rests: opdef.SomeRests / 2, Large: []int{66, 32}, Set: func(u *opdef.Use, n int) {
+			u.Facts.Groups, u.Facts.TopGroups = n, (n+1)/2
+			u.Facts.Experts, u.Facts.TopK = (2+n%2)*n, 2
+		}},
 	}
 }
 
@@ -191,6 +195,9 @@ func gateExtremes(f core.Facts, add opdef.Adder) {
 			return -[]float64{120, 800, 1000, 30000}[t%4]
 		}
 		return v
+	}, "logits"))
+	add("unlikely experts", opdef.LadderTokens, opdef.Each(func(t, _ int, v float64) float64 { // down to no probability
+		return v - 1.5*float64(t)
 	}, "logits"))
 	add("experts left out", 29, opdef.Each(func(_, i int, v float64) float64 {
 		if i%4 == 3 {

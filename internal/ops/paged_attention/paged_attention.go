@@ -36,18 +36,19 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 	NotFinite: func(in map[string][]core.Tensor) {
 		garbage(in)
 		in["q"][0].Store([]float32{float32(math.NaN())}, in["q"][0].Elems()-1)
-		tables := in["block_tables"][0]
-		if block := int(tables.Int32s()[0]); block >= 0 { // the first token of the first sequence
-			v := in["v_cache"][0]
-			v.Store([]float32{float32(math.Inf(1))}, block*v.Elems()/v.Shape[0])
-		}
+		first(in, 0, "v_cache", math.Inf(1))
+		first(in, 1, "k_cache", math.NaN())
+		first(in, 2, "v_cache", math.NaN())
 	},
 	Zeros: []string{"q"},
 	Cases: func(f core.Facts, add opdef.Adder) {
 		most := 11 * f.BlockSize
 		add("one new token each", 9, sequences(func(b, _ int) (int, int) { return 1, 1 + b*7919%most }))
 		add("a whole prompt", min(40, most), sequences(func(_, T int) (int, int) { return T, T }))
-		add("pieces", 30, sequences(func(b, T int) (int, int) { n := min(most, 1+b*3); return n, n + b*31%(most-n+1) }))
+		add("pieces", 83, sequences(func(b, T int) (int, int) { // long ones behind short ones and each other
+			n := min(most, []int{1, 34, 4, 7, 36}[b%5])
+			return n, n + b*31%(most-n+1)
+		}))
 		add("no tokens", 5, sequences(func(b, _ int) (int, int) { return 1, b % 2 * min(3, most) }))
 		add("tokens of no sequence", 9, sequences(func(b, _ int) (int, int) { return max(0, 2-b), 3 }))
 		add("no new token between others", 9, sequences(func(b, _ int) (int, int) { return (b + 1) % 2 * 2, 3 }))
@@ -63,7 +64,7 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 			if f.HeadDim, f.Heads, f.KVHeads, f.BlockSize = 70, 6, 2, 66; f.Window > 0 {
 				f.Window = 130
 			}
-		}},
+		}, Edit: sequences(func(b, _ int) (int, int) { return []int{1, 40, 24, 1}[b], 725 - 150*b })},
 	},
 	Terms:  terms,
 	Verify: func(u *opdef.Use) { u.Tokens, u.Positions = 12, 11 },

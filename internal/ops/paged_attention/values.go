@@ -130,7 +130,12 @@ func axes() []opdef.Axis {
 		{Name: "window", Rests: opdef.EveryRest, Large: []int{258, 514}, Set: func(u *opdef.Use, n int) {
 			one(u)
 			u.Facts.Window, u.Positions = n, n/u.Facts.BlockSize+9
-			u.Edit = sequences(func(b, _ int) (int, int) { return 2, n + 3*b })
+			u.Edit = sequences(func(b, _ int) (int, int) { return 2, n + 7*b/2 + b%2 }) // also from a block's first on
+		}},
+		{Name: "blocks", Large: []int{opdef.Beyond16}, Set: func(u *opdef.Use, n int) {
+			one(u)
+			u.Positions = n
+			u.Edit = opdef.Both(sequences(func(_, _ int) (int, int) { return 1, 30 }), last)
 		}},
 	}
 }
@@ -145,6 +150,25 @@ func hidden(in map[string][]core.Tensor) {
 		for j := range int(n) * 2 / 3 {
 			k.Store(row, (int(tables.Int32s()[b*tables.Shape[1]+j/size])*size+j%size)*len(row))
 		}
+	}
+}
+
+// last gives all sequences the last blocks of the cache.
+func last(in map[string][]core.Tensor) {
+	blocks, tables := in["k_cache"][0].Shape[0], in["block_tables"][0]
+	for i, v := range tables.Int32s() {
+		if v >= 0 {
+			tables.Int32s()[i] = int32(blocks - 1 - i%tables.Shape[1])
+		}
+	}
+}
+
+// first puts a number into what a cache has of the first token of a sequence, if there is one.
+func first(in map[string][]core.Tensor, sequence int, name string, to float64) {
+	tables, cache := in["block_tables"][0], in[name][0]
+	if in["seq_lens"][0].Shape[0] > sequence && in["seq_lens"][0].Int32s()[sequence] > 0 {
+		block := int(tables.Int32s()[sequence*tables.Shape[1]])
+		cache.Store([]float32{float32(to)}, block*cache.Elems()/cache.Shape[0])
 	}
 }
 

@@ -60,6 +60,7 @@ var Op = &opdef.Op{Name: core.QKV,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.HeadDim, f.Heads, f.KVHeads = 70, 70, 9, 3 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.HeadDim, f.Heads, f.KVHeads = 70, 22, 3, 1 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.HeadDim, f.Heads, f.KVHeads = 38, 14, 3, 1 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.HeadDim, f.Heads, f.KVHeads = 518, 58, 9, 9 }},
 	},
 	Terms: terms,
 	Verify: func(u *opdef.Use) { // fewer rows of large weights

@@ -48,7 +48,7 @@ var Op = &opdef.Op{Name: core.RoPE,
 		return &opdef.Stack{Next: map[string]string{"q_out": "q", "k_out": "k"}}
 	},
 	Verify: func(u *opdef.Use) {
-		u.Tokens, u.Positions, u.Edit = 12, verifyPositions, farPositions
+		u.Tokens, u.Positions, u.Edit = 12, verifyPositions, FarPositions
 	},
 	TokenWise: true,
 	Shapes: []opdef.Shape{
@@ -143,7 +143,7 @@ func ropeAxes() []opdef.Axis {
 		{Name: "kv_heads", Rests: opdef.EveryRest / 2, Large: []int{258, 128},
 			Set: func(u *opdef.Use, n int) { u.Facts.KVHeads = n }},
 		{Name: "positions", Rests: opdef.EveryRest, Step: 7, Large: far, Set: func(u *opdef.Use, n int) {
-			u.Positions, u.Tokens, u.Edit = n, 12, farPositions
+			u.Positions, u.Tokens, u.Edit = n, 12, FarPositions
 		}},
 		{Name: "tokens in order", Large: []int{1029, 130, 514}, Set: func(u *opdef.Use, n int) {
 			u.Tokens, u.Positions, u.Edit = n, 5*n, risingPositions
@@ -165,9 +165,9 @@ func positions(f func(t, T, P int) int) opdef.Edit {
 // the tokens of high numbers have high positions, too.
 var risingPositions = positions(func(t, T, P int) int { return (t+1)*P/T - 1 })
 
-// farPositions are the ends of the tables, the powers of two between them, and single steps
+// FarPositions are the ends of the tables, the powers of two between them, and single steps
 // back from the end.
-var farPositions = positions(func(t, T, P int) int {
+var FarPositions = positions(func(t, T, P int) int {
 	switch {
 	case t == T-1:
 		return 0

@@ -47,6 +47,7 @@ var Op = &opdef.Op{Name: core.SharedExpertFFN,
 		{Tokens: 70, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 518 }},
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 70, 134 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 38, 70 }},
+		{Tokens: 18, Change: func(f *core.Facts) { f.Dim, f.Intermediate = 518, 522 }},
 	},
 	Terms: terms, Borders: borders,
 	Verify: func(u *opdef.Use) { // fewer rows of large weights, and what saturates
