@@ -36,11 +36,15 @@ var (
 // Refuse lets the calls fail with the error, in this process and all that it starts, until
 // they end.
 func Refuse(with syscall.Errno, calls ...Call) error {
-	return install(unix.SECCOMP_RET_ERRNO|uint32(with), calls)
+	_, err := install(unix.SECCOMP_RET_ERRNO|uint32(with), unix.SECCOMP_FILTER_FLAG_TSYNC, calls)
+	return err
 }
 
 // Kill is like Refuse, and ends the process that makes one of the calls with SIGSYS.
-func Kill(calls ...Call) error { return install(unix.SECCOMP_RET_KILL_PROCESS, calls) }
+func Kill(calls ...Call) error {
+	_, err := install(unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_FILTER_FLAG_TSYNC, calls)
+	return err
+}
 
 // arch is how filters call this processor.
 var arch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
@@ -77,18 +81,18 @@ func filter(action uint32, calls []Call) []unix.SockFilter {
 	return append(program, answer(unix.SECCOMP_RET_ALLOW))
 }
 
-func install(action uint32, calls []Call) error {
+// install returns what the system does: with a flag for it, a file that tells of calls.
+func install(action uint32, flags uintptr, calls []Call) (listener uintptr, err error) {
 	program := filter(action, calls)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl", err)
+		return 0, os.NewSyscallError("prctl", err)
 	}
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-		uintptr(unsafe.Pointer(&f)))
+	listener, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&f)))
 	if e != 0 {
-		return fmt.Errorf("sandbox: seccomp: %w", e)
+		return 0, fmt.Errorf("sandbox: seccomp: %w", e)
 	}
-	return nil
+	return listener, nil
 }
