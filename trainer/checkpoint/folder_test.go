@@ -140,6 +140,17 @@ func TestCommitLooksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
+	inTheWay := filepath.Join(root, ".out-3"+claimFile)
+	if err := os.Mkdir(inTheWay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err == nil || errors.As(err, new(*KeptError)) || !errors.Is(err, errNotEmpty) ||
+		!strings.Contains(err.Error(), inTheWay) {
+		t.Errorf("commit without any place: %v", err)
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
 	wantKept(t, f, out+"-3", "now it is not empty")
 	wantText(t, out, "mine")
 	wantText(t, out+"-3", "new")
@@ -154,6 +165,54 @@ func TestCommitLooksAgain(t *testing.T) {
 	write1(t, file, "mine")
 	wantKept(t, f, file+"-2", "now it is a file")
 	wantText(t, file+"-2", "new")
+}
+
+// TestAFileThatCannotBeWrittenIsAnError: without it the folder would be less than it says.
+func TestAFileThatCannotBeWrittenIsAnError(t *testing.T) {
+	f, err := NewFolder(filepath.Join(t.TempDir(), "out"))
+	fill(t, f, err, "new")
+	for _, name := range []string{"folder", SumsFile} {
+		if err := os.Mkdir(f.Path(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, err := range map[string]error{"a file": f.WriteFile("folder", nil),
+		"a file below a file": f.WriteFile("config.json/a", nil), "tensors": f.WriteTensors("folder", nil, nil)} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if err := errors.Join(f.WriteFile("a", nil), f.Commit()); err == nil {
+		t.Error("a folder without its checksums was committed")
+	}
+	wantNames(t, filepath.Dir(f.path), filepath.Base(f.dir))
+}
+
+// TestTheFirstNameThatIsFree has no folder and no claim; where it cannot be known, that is an error.
+func TestTheFirstNameThatIsFree(t *testing.T) {
+	root := t.TempDir()
+	out := filepath.Join(root, "out")
+	write1(t, filepath.Join(out, "file"), "")
+	taken, err := NewClaim(out + "-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var held []string
+	tell := func(name string) { held = append(held, name) }
+	for path, want := range map[string]string{out: out + "-3", filepath.Join(root, "new"): filepath.Join(root, "new"),
+		filepath.Join(out, "file", "x"): ""} {
+		name, claim, err := FreeName(path, 1, tell)
+		if name != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", path, name, err, want)
+		}
+		if err == nil {
+			claim.Close()
+		}
+	}
+	if !slices.Equal(held, []string{out + "-2"}) {
+		t.Errorf("held are %q", held)
+	}
 }
 
 // wantKept commits a folder whose place is taken.

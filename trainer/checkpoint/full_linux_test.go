@@ -24,8 +24,13 @@ func TestDiskReallyFull(t *testing.T) {
 		}
 	}()
 	path := writeImage(t, filepath.Join(dir, "m.safetensors"), []byte("old"))
-	if err := Write(path, []Named{{Name: "w", Tensor: random(core.Float32, 1<<15)}}, nil); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("error %v, want %v", err, unix.ENOSPC)
+	for what, err := range map[string]error{
+		"tensors": Write(path, []Named{{Name: "w", Tensor: random(core.Float32, 1<<15)}}, nil),
+		"text":    WriteFileAtomic(path, make([]byte, 1<<17), 0o644),
+	} {
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%s: error %v, want %v", what, err, unix.ENOSPC)
+		}
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
 		t.Error("the old file is gone")

@@ -156,12 +156,18 @@ func TestAFreshRunWantsAnEmptyFolderOfItsOwn(t *testing.T) {
 	if _, err := OpenRun(dir, true); err == nil {
 		t.Error("a folder with a file was taken")
 	}
-	empty := t.TempDir()
-	if err := openRun(t, empty, true).Close(); err != nil {
-		t.Fatal(err)
+	if _, err := OpenRun(dir, true, "file"); err != nil {
+		t.Error(err)
 	}
-	if _, err := os.Stat(empty); err != nil {
-		t.Errorf("a folder that was there before is gone: %v", err)
+	empty := t.TempDir()
+	for _, names := range [][]string{nil, {claimFile}} { // of this process, as it cannot be beside the folder
+		if err := openRun(t, empty, true).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := folderNames(t, empty); !slices.Equal(got, names) { // the folder was there before
+			t.Errorf("%q are left, want %q", got, names)
+		}
+		write1(t, filepath.Join(empty, claimFile), "")
 	}
 }
 

@@ -82,6 +82,19 @@ func TestAFolderWithoutChecksumsIsNotCompared(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeReadIsNotWhole(t *testing.T) {
+	for _, name := range []string{"config.json", SumsFile} {
+		dir := summed(t)
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(dir); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("a folder in place of %s: %v", name, err)
+		}
+	}
+}
+
 // Of a model, what only training needs may be damaged, and what is not needed gone.
 func TestAModelNeedsItsOwnFiles(t *testing.T) {
 	dir := summed(t)
@@ -103,6 +116,10 @@ func TestAModelNeedsItsOwnFiles(t *testing.T) {
 	}
 	if err := VerifyModel(dir, SingleFile); !errors.Is(err, ErrDamaged) {
 		t.Errorf("other weights: %v", err)
+	}
+	write1(t, filepath.Join(dir, "config.json"), "else")
+	if err := VerifyModel(dir, "adapter_model.safetensors"); !errors.Is(err, ErrDamaged) {
+		t.Errorf("another configuration: %v", err)
 	}
 }
 

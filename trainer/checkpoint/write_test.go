@@ -261,6 +261,12 @@ func TestWriteNewReplacesNothing(t *testing.T) {
 	if err := publish(tmp, filepath.Join(dir, "new"), noLinks); err != nil {
 		t.Error(err)
 	}
+	if err := publish(tmp, filepath.Join(dir, "another"), noLinks); err == nil {
+		t.Error("what is not there was given a name")
+	}
+	if err := Vacant(filepath.Join(path, "below")); err == nil && runtime.GOOS != "windows" {
+		t.Error("a file has room for files")
+	}
 	if names := folderNames(t, dir); !slices.Equal(names, []string{"m.gguf", "new"}) {
 		t.Errorf("left over: %q", names)
 	}
