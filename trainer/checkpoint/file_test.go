@@ -152,6 +152,38 @@ func TestClosedFileHasNoTensors(t *testing.T) {
 	if _, err := f.Tensor("x"); err == nil || len(f.Names()) != 0 {
 		t.Error("a closed file still hands out tensors")
 	}
+	wantClosed(t, f)
+}
+
+func wantClosed(t *testing.T, f *File) {
+	t.Helper()
+	if _, err := f.data.ReadAt(make([]byte, 1), 0); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%s is still open: %v", f.path, err)
+	}
+}
+
+// TestALargeTensorIsReadInParts, none of which may be left out, or fail without a word.
+func TestALargeTensorIsReadInParts(t *testing.T) {
+	const at, size = 5, 3<<20 + 7
+	file := random(core.Int8, at+size).Data
+	got := make([]byte, size)
+	if err := readAt(bytes.NewReader(file), got, at); err != nil || !bytes.Equal(got, file[at:]) {
+		t.Errorf("other bytes were read, %v", err)
+	}
+	for _, missing := range []int{1, 8, 1 << 20, size} {
+		err := readAt(bytes.NewReader(file[:len(file)-missing]), got, at)
+		if err == nil || !strings.Contains(err.Error(), "shorter") {
+			t.Errorf("without the last %d bytes: %v", missing, err)
+		}
+	}
+	closed, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	if err := readAt(closed, got, at); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
 }
 
 func TestOpenRefusesDamagedFiles(t *testing.T) {
@@ -233,9 +265,13 @@ func TestOpenRefusesDamagedFiles(t *testing.T) {
 				f.Close()
 				t.Fatal("opened")
 			}
-			for _, part := range append(c.want, path) {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q lacks %q", err, part)
+			text, named := strings.CutPrefix(err.Error(), "checkpoint: cannot read "+path+": ")
+			if !named {
+				t.Errorf("error %q does not name the file", err)
+			}
+			for _, part := range c.want { // not in the path, which has the name of the test
+				if !strings.Contains(text, part) {
+					t.Errorf("error %q lacks %q", text, part)
 				}
 			}
 		})
