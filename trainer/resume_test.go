@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,7 +98,7 @@ func narrowed(t *testing.T, j *trainer.Job, mem core.Memory) {
 }
 
 // times are the parts of a log that tell when and where a run was, not what it did.
-var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"|"model":"/[^"]*"|"threads":[0-9]*`)
+var times = regexp.MustCompile(`"tokens_per_s": ?[^,}]*|"out": ?"[^"]*"|"model": ?"/[^"]*"|"threads": ?[0-9]*`)
 
 // result is what must not depend on whether a run was interrupted.
 func result(t *testing.T, out string) (log, weights []byte) {
@@ -126,6 +127,23 @@ func sameResult(t *testing.T, got, want string) {
 	if !bytes.Equal(weights, wantWeights) {
 		t.Error("the weights differ")
 	}
+	if got, want := lastState(t, got), lastState(t, want); got != want {
+		t.Errorf("the states differ:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// lastState returns the state in a run's last checkpoint, of which what is resumed twice goes on.
+func lastState(t *testing.T, out string) string {
+	t.Helper()
+	steps, err := checkpoint.Steps(out)
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("checkpoints %v, %v", steps, err)
+	}
+	text, err := os.ReadFile(filepath.Join(checkpoint.StepDir(out, steps[len(steps)-1]), trainer.StateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return times.ReplaceAllString(string(text), "")
 }
 
 func run1(t *testing.T, j *trainer.Job) *trainer.Summary {
@@ -315,7 +333,11 @@ func TestAFinishedRunCanBeFinishedAgain(t *testing.T) {
 	if err := os.Remove(filepath.Join(j.Config.Out, "config.json")); err != nil {
 		t.Fatal(err)
 	}
-	run1(t, resumed(t, long(t, j.Config.Out)))
+	next := long(t, j.Config.Out)
+	next.Hooks.OnWarning = func(err error) { t.Error(err) } // as of a checkpoint that is there
+	if s := run1(t, resumed(t, next)); s.First.Step != 1 || s.Last.Step != 7 {
+		t.Errorf("summary %+v", s)
+	}
 	again, weightsAgain := result(t, j.Config.Out)
 	if !bytes.Equal(log, again) || !bytes.Equal(weights, weightsAgain) {
 		t.Error("finishing a finished run changed it")
@@ -331,6 +353,7 @@ func TestResumingElsewhereEqualsGoingOn(t *testing.T) {
 	whole.Config.Checkpoints.Keep = 0
 	run1(t, whole)
 	j := long(t, filepath.Join(t.TempDir(), "other"))
+	j.Config.Checkpoints.Keep = 0
 	var err error
 	if j.Resume, err = trainer.OpenCheckpoint(checkpoint.StepDir(whole.Config.Out, 4)); err != nil {
 		t.Fatal(err)
@@ -426,19 +449,42 @@ func TestResumingWithOtherInputsIsRefused(t *testing.T) {
 	j := long(t, filepath.Join(t.TempDir(), "out"))
 	halves(t, j, folder)
 	run1(t, j)
-	for want, change := range map[string]func(*trainer.Job){
-		"the data, or what the tokenizer": func(j *trainer.Job) { j.Train = j.Train.(data.Slice)[1:] },
-		"what the tokenizer makes of it":  func(j *trainer.Job) { j.Eval = j.Eval.(data.Slice)[1:] },
-		"the model is not the one": func(j *trainer.Job) {
+	changed := func(values []int32) []int32 { return append([]int32{values[0] + 1}, values[1:]...) }
+	row := func(change func(*data.Row)) func(*trainer.Job) {
+		return func(j *trainer.Job) {
+			rows := slices.Clone(j.Train.(data.Slice))
+			change(&rows[1])
+			j.Train = rows
+		}
+	}
+	for what, change := range map[string]func(*trainer.Job){
+		"rows":          func(j *trainer.Job) { j.Train = j.Train.(data.Slice)[1:] },
+		"held-out rows": func(j *trainer.Job) { j.Eval = j.Eval.(data.Slice)[1:] },
+		"which rows are held out": func(j *trainer.Job) {
+			all, train := slices.Concat(j.Train.(data.Slice), j.Eval.(data.Slice)), j.Train.Len()+1
+			j.Train, j.Eval = all[:train], all[train:]
+		},
+		"tokens":    row(func(r *data.Row) { r.IDs = changed(r.IDs) }),
+		"labels":    row(func(r *data.Row) { r.Labels = changed(r.Labels) }),
+		"positions": row(func(r *data.Row) { r.Positions = changed(r.Positions) }),
+		"segments":  row(func(r *data.Row) { r.Segments = changed(r.Segments) }),
+		"roles":     row(func(r *data.Row) { r.Roles = []data.Role{data.Chosen} }),
+		"forks":     row(func(r *data.Row) { r.Forks = []int32{1} }),
+		"model": func(j *trainer.Job) {
 			j.Model.Init(2)
 			halves(t, j, filepath.Join(t.TempDir(), "other"))
 		},
+		"configuration": func(j *trainer.Job) { j.Model.RawConfig = append(j.Model.RawConfig, ' ') },
 	} {
 		next := long(t, j.Config.Out)
 		halves(t, next, folder)
 		change(next)
+		want := "the data, or what the tokenizer makes of it, is not that of the run so far"
+		if what == "model" || what == "configuration" {
+			want = "the model is not the one"
+		}
 		if _, err := resumed(t, next).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want %q, got %v", want, err)
+			t.Errorf("other %s: want %q, got %v", what, want, err)
 		}
 	}
 	// Where the same files are is no matter.
@@ -536,6 +582,12 @@ func TestDamagedCheckpointsAreErrors(t *testing.T) {
 		{"lacks the tensor exp_avg.lm_head.weight", replace("optimizer.safetensors", `"exp_avg.lm_head.weight"`, `"exp_avg.lm_head.weighs"`)},
 		{"version is 1, this program reads 2", replace(trainer.StateFile, `"version": 2`, `"version": 1`)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"global_step": 7`, `"global_step": 9`)},
+		{"cannot be: the file is damaged", func() error {
+			return errors.Join(replace(trainer.StateFile, `"global_step": 7`, `"global_step": 0`)(),
+				replace(trainer.StateFile, `"batches": 7`, `"batches": 0`)())
+		}},
+		{"cannot be: the file is damaged", replace(trainer.StateFile, `"max_steps": 7`, `"max_steps": 6`)},
+		{"cannot be: the file is damaged", replace(trainer.StateFile, `"rows": `, `"rows": 0, "was": `)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"batches": 7`, `"batches": 9223372036854775807`)},
 		{"trainer.Config.Accumulate is 9223372036854775807, must be between", replace(trainer.StateFile, `"grad_accum": 1`, `"grad_accum": 9223372036854775807`)},
 		{"the JSON ends in the middle", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
