@@ -43,3 +43,31 @@ func TestAClaimThatCannotBeSignedIsNone(t *testing.T) {
 		})
 	}
 }
+
+// TestAClaimIsOfTheFileThatHasTheName: whoever had it may remove it, and a third process make it anew, just before it is
+// locked.
+func TestAClaimIsOfTheFileThatHasTheName(t *testing.T) {
+	for what, meanwhile := range map[string]func(name string) error{
+		"removed":  os.Remove,
+		"replaced": func(name string) error { return errors.Join(os.Remove(name), os.WriteFile(name, nil, 0o666)) },
+	} {
+		out, calls := filepath.Join(t.TempDir(), "out"), 0
+		c, err := newClaim(out, func(f *os.File) error {
+			if calls++; calls == 1 {
+				if err := meanwhile(f.Name()); err != nil {
+					return err
+				}
+			}
+			return lockFile(f)
+		})
+		if err != nil || calls != 2 {
+			t.Fatalf("%s: %v after %d locks", what, err, calls)
+		}
+		if other, err := NewClaim(out); !errors.Is(err, ErrHeld) {
+			t.Errorf("%s: there is another claim %v, %v", what, other, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
