@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -192,6 +193,19 @@ func TestACheckpointThatCannotBeSavedDoesNotEndTheRun(t *testing.T) {
 	}
 	if !slices.Equal(written, []int{2, 6, 7}) {
 		t.Errorf("checkpoints after %v", written)
+	}
+}
+
+// TestARunWithoutAStepHasNoCheckpoint, which could not be resumed.
+func TestARunWithoutAStepHasNoCheckpoint(t *testing.T) {
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := j.Run(ctx); err != nil || !s.Interrupted || s.Checkpoint != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if steps, err := checkpoint.Steps(j.Config.Out); err != nil || len(steps) > 0 {
+		t.Errorf("checkpoints after %v, %v", steps, err)
 	}
 }
 

@@ -44,8 +44,8 @@ func TestAClaimThatCannotBeSignedIsNone(t *testing.T) {
 	}
 }
 
-// TestAClaimIsOfTheFileThatHasTheName: whoever had it may remove it, and a third process make it anew, just before it is
-// locked.
+// TestAClaimIsOfTheFileThatHasTheName: whoever had it may remove it, and a third process make it anew, just before it
+// is locked.
 func TestAClaimIsOfTheFileThatHasTheName(t *testing.T) {
 	for what, meanwhile := range map[string]func(name string) error{
 		"removed":  os.Remove,
