@@ -77,8 +77,8 @@ func (v *verification) printSummary(w io.Writer) {
 	}
 }
 
-// print writes what is wrong first, then a table for each kernel, and a line that sums up, with the flags by which that
-// is a part of the cases.
+// print writes what is wrong first, then a table for each kernel, and a line that sums up, with the flags by which
+// that is a part of the cases.
 func (p verifiedPlugin) print(w io.Writer, part string) {
 	title := short(p.Path)
 	if p.Name != "" {
