@@ -179,8 +179,9 @@ func attentionAxes() []opdef.Axis {
 		return ranges(func(t, T int) (int, int) { return max(0, t+1-n), t + 1 })
 	}
 	one := func(u *opdef.Use) { u.Facts.Heads, u.Facts.KVHeads = 1, 1 }
-	few := func(u *opdef.Use, n int) { // of many tokens
-		if n > opdef.SomeRests {
+	few := func(u *opdef.Use, n int) { // many would take long, and one where there are many tokens, too
+		group, kv := u.Facts.Heads/u.Facts.KVHeads, min(u.Facts.KVHeads, 3)
+		if u.Facts.Heads, u.Facts.KVHeads = group*kv, kv; n > opdef.SomeRests {
 			one(u)
 		}
 	}
