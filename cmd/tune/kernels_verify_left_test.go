@@ -21,7 +21,7 @@ func TestVerifyCatchesWhatPluginsLeaveBehind(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not tell what a process has")
 	}
-	for plugin, wants := range map[string][]string{ // the first says which cases find it
+	for plugin, wants := range map[string][]string{ // the first says which cases find it, "" that it is any
 		"bug_keeps_all": {`left behind by calls`, `FAILED rms_norm, 1 case: left behind by calls`,
 			`the process opens 0\.0[0-9]+ descriptors with each call`,
 			`the process starts 0\.0[0-9]+ threads with each call that do not end`,
@@ -30,7 +30,7 @@ func TestVerifyCatchesWhatPluginsLeaveBehind(t *testing.T) {
 			`the process prints [0-9]+ bytes with each call`,
 			`FAILED left behind: it leaves [0-9]+ files in the folder for temporary files, \$TMPDIR: scratch-`},
 		"bug_spins": {`at rest after calls`, `keeps [0-9]+% of a processor busy while nobody calls it`},
-		"bug_late":  {`random|at rest after calls`, `FAILED swiglu`, `(it changed after the call had answered|other bits)`},
+		"bug_late":  {``, `FAILED swiglu`, `(it changed after the call had answered|other bits)`},
 		"bug_bystander": {`at rest after calls`,
 			`[0-9]+ bytes of the kernel's memory were changed that belong to no output of any call|wrote past the tensor`},
 		"bug_all_processors": {`one thread is one`, `with TUNE_THREADS=1 the process keeps [0-9.]+ processors busy`},

@@ -38,7 +38,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		plugin string
-		only   string   // the cases that find it
+		only   string   // the cases that find it; a leak of little shows behind all others, if there is garbage, too
 		want   []string // expressions, each of which a line must match
 		args   []string
 	}{
@@ -60,7 +60,7 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		{"bug_threads", "one thread or more",
 			[]string{`FAILED rms_norm backward dweight, [0-9] cases?: one thread or more`,
 				`with one thread and with more: .* other bits at \[0\]`}, nil},
-		{"bug_leak", "memory over 1000 calls", []string{`FAILED rms_norm, [12] cases?: memory over 1000 calls`,
+		{"bug_leak", "", []string{`FAILED rms_norm, [12] cases?: memory over 1000 calls`,
 			`the process grows by [0-9]+ bytes with each call`}, nil},
 		{"bug_keeps_data", "calls in turn", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
 		{"bug_keeps_weight", "inputs known by number", []string{`FAILED rms_norm forward y, .*inputs known by number`,
