@@ -70,7 +70,7 @@ const maxDeaths = 3
 // stops early when ctx is done, with the error of ctx.
 //
 // A kernel that supports no case at all, or none of those that Options.Wants asks for, has failed, because nothing was
-// checked.
+// checked. If there are none to ask for, there are no results.
 func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
 	o.prepared = shelf{}
@@ -122,7 +122,7 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 func inAll(r *Report, o Options) []Result {
 	c := Result{Case: string(r.Kernel.Op) + " storage types", Kind: "storage types", Op: r.Kernel.Op, Status: OK}
 	none := r.Count(Skipped) == len(r.Results)
-	if o.Wants != nil {
+	if o.Wants != nil { // others may support what the manifest says
 		if !none || len(r.Results) == 0 {
 			return nil
 		}
