@@ -37,13 +37,14 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/plainjson", "", ""},
 	{"internal/os/cpu", "", ""},
 	{"internal/os/dynlib", "github.com/ebitengine/purego golang.org/x/sys", ""},
+	{"internal/os/checksum", "golang.org/x/sys", ""},
 	{"internal/os/hugepage", "golang.org/x/sys", "internal/os/shm internal/simd"},
 	{"internal/os/memory", "", ""},
 	{"internal/os/patient", "golang.org/x/sys", ""},
 	{"internal/os/plainfile", "internal/nearest", ""},
 	{"internal/os/sandbox", "golang.org/x/sys", ""},
 	{"internal/os/sched", "golang.org/x/sys", ""},
-	{"internal/os/self", "", ""},
+	{"internal/os/self", "internal/os/checksum", ""},
 	{"internal/os/shm", "internal/amount internal/os/plainfile internal/os/temp golang.org/x/sys", ""},
 	{"internal/os/temp", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
@@ -73,8 +74,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/trust", "core internal/os/patient", ""},
 	{"core/vector", "core core/keep internal/os/hugepage internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/clock internal/os/cpu " +
-		"internal/os/memory internal/os/plainfile internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/clock internal/os/checksum " +
+		"internal/os/cpu internal/os/memory internal/os/plainfile internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
 		"internal/wire golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin " +
 		"core/transport/... internal/ctest internal/plugintest internal/testdata"},
@@ -137,7 +138,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/trackio", "trainer/journal", ""},
 	{"trainer/wandb", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/confidence internal/clock internal/os/cpu internal/os/memory internal/os/self internal/os/shm internal/simd trainer/checkpoint " +
+	{"trainer/measure", "core internal/confidence internal/clock internal/os/checksum internal/os/cpu internal/os/memory internal/os/self internal/os/shm internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/crosscheck " +
 		"trainer/distributed trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},

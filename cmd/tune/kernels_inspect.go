@@ -124,7 +124,7 @@ func (p *pluginFlags) inspectFile(ctx context.Context, a *app, c *Command, file 
 	if err != nil {
 		return nil, err
 	}
-	o, err := p.prepare(transport.Options{Logger: a.logger()})
+	o, err := p.prepare(transport.Options{Logger: a.logger(), CacheDir: "off"}) // it shows the checksum of what is there
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,8 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file,
 			amount.Of(len(old.Entries), "plugin"))
 	}
-	o, err := p.options(transport.Options{}) // the lock that is there does not count
+	// The lock that is there does not count, nor does a checksum that somebody has noted.
+	o, err := p.options(transport.Options{CacheDir: "off"})
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,8 @@
 package transport
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/os/checksum"
 	"github.com/seed98097648/tune/internal/os/self"
 )
 
@@ -30,16 +28,17 @@ type executable struct {
 	run  string // what to start: the open file where the system can, else the path
 	sum  string // its checksum, once it is known
 
-	state func(*os.File) (s fileState, known bool) // see platform
+	notes checksum.Notes                                // which are believed
+	state func(*os.File) (s checksum.State, known bool) // see platform
 }
 
-// checksums are those that this program has computed of executables, by fileState: a folder of plugins may be opened
-// again and again, and the checksum of one takes longer than its start.
+// checksums are those that this program has computed of executables, by checksum.State: a folder of plugins may be
+// opened again and again, and the checksum of one takes longer than its start.
 var checksums sync.Map
 
 // openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
 // else could have written it.
-func openExecutable(how platform, path string) (*executable, error) {
+func openExecutable(how platform, path string, notes checksum.Notes) (*executable, error) {
 	abs, err := Executable(path)
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
@@ -57,7 +56,7 @@ func openExecutable(how platform, path string) (*executable, error) {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
 	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)), abs: abs, run: abs,
-		state: how.state}
+		state: how.state, notes: notes}
 	if err := e.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -131,26 +130,36 @@ func Executable(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
+// known returns the checksum of the file, "" if it must be computed, and the state of the file, if that is known.
+func (e *executable) known() (sum string, state checksum.State, hasState bool) {
+	if e.sum != "" {
+		return e.sum, state, false
+	}
+	if state, hasState = e.state(e.File); !hasState {
+		return "", state, false
+	}
+	if sum, ok := checksums.Load(state); ok {
+		return sum.(string), state, true
+	}
+	return e.notes.Load(state), state, true
+}
+
 // checksum returns the SHA-256 of the file, hexadecimal.
 func (e *executable) checksum() (string, error) {
+	sum, before, hasState := e.known()
+	if e.sum = sum; sum != "" {
+		return sum, nil
+	}
 	if e.own {
 		e.sum = self.Checksum()
-	}
-	if e.sum != "" {
-		return e.sum, nil
-	}
-	before, known := e.state(e.File)
-	if sum, ok := checksums.Load(before); known && ok {
-		e.sum, _ = sum.(string)
-		return e.sum, nil
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(e, 0, 1<<62)); err != nil {
+	} else if sum, err := checksum.Of(e.File); err == nil {
+		e.sum = sum
+	} else {
 		return "", fmt.Errorf("transport: read plugin: %w", err)
 	}
-	e.sum = hex.EncodeToString(h.Sum(nil))
-	if after, still := e.state(e.File); known && still && after == before {
+	if after, still := e.state(e.File); hasState && still && after == before && e.sum != "" {
 		checksums.Store(before, e.sum)
+		e.notes.Store(before, e.sum)
 	}
 	return e.sum, nil
 }

@@ -74,13 +74,17 @@ func newInstance(o Options, path string) *instance {
 // open starts the executable of an instance, if its checksum is allowed: "" stands for that of this program where
 // there is no lock.
 func (i *instance) open(ctx context.Context, allow func(sum string) error) error {
-	exe, err := openExecutable(i.opts.how, i.path)
+	exe, err := openExecutable(i.opts.how, i.path, i.opts.notes())
 	if err != nil {
 		return explainFiles(err)
 	}
 	defer exe.Close()
 	// Without a lock nobody needs the checksum of this program before it is started again: it is read meanwhile.
-	late := exe.own && i.opts.Lock == nil
+	late := false
+	if exe.own && i.opts.Lock == nil {
+		known, _, _ := exe.known()
+		late = known == ""
+	}
 	if late {
 		go self.Checksum()
 	} else if i.checksum, err = exe.checksum(); err != nil {

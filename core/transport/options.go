@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/os/checksum"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/os/shm"
@@ -64,8 +67,8 @@ type Options struct {
 	MaxKept int64
 	// MaxCPUs limits the processors that a plugin runs on; 0 means all.
 	MaxCPUs int
-	// CacheDir holds the record of kernels found correct. "" means the folder
-	// tune/verified in os.UserCacheDir; "off" verifies in every run.
+	// CacheDir holds the record of kernels found correct and, unless there is a Lock, the checksums of executables that
+	// nobody has written to since. "" means the folder tune/verified in os.UserCacheDir; "off" verifies in every run.
 	CacheDir string
 	// Reference gives the plain implementation that takes over when a plugin cannot go
 	// on. nil means reference.Kernel.
@@ -115,12 +118,33 @@ func (o Options) withDefaults() Options {
 		o.Reference = reference.Kernel
 	}
 	if o.program == nil {
-		o.program = self.Checksum
+		o.program = func() string { return self.Noted(o.notes()) }
 	}
 	if o.Verify == nil {
 		o.Verify = kerneltest.Verify
 	}
 	return o
+}
+
+// cacheDir returns the folder of what is remembered, "" for none.
+func (o Options) cacheDir() string {
+	switch o.CacheDir {
+	case "off":
+		return ""
+	case "":
+		if base, err := os.UserCacheDir(); err == nil {
+			return filepath.Join(base, "tune", "verified")
+		}
+	}
+	return o.CacheDir
+}
+
+// notes returns where checksums of executables are noted: nowhere if a lock guards what is started.
+func (o Options) notes() checksum.Notes {
+	if o.Lock != nil {
+		return ""
+	}
+	return checksum.Notes(o.cacheDir())
 }
 
 // errNoLimits is the answer where the operating system cannot limit another process.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/seed98097648/tune/internal/os/checksum"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
@@ -21,7 +22,7 @@ type platform struct {
 	open func(path string) (*os.File, error)
 	// state tells contents of an open executable from others that it had before, or will have; not where the system
 	// cannot.
-	state func(f *os.File) (s fileState, known bool)
+	state func(f *os.File) (s checksum.State, known bool)
 	// runnable names what to start: the open file, or its path.
 	runnable func(f *os.File, path string) string
 	// isolate prepares a process before its start.
@@ -37,7 +38,7 @@ type platform struct {
 var portable = platform{
 	region:       shm.NewFile,
 	open:         os.Open,
-	state:        func(*os.File) (s fileState, known bool) { return s, false },
+	state:        func(*os.File) (s checksum.State, known bool) { return s, false },
 	runnable:     func(_ *os.File, path string) string { return path },
 	isolate:      isolate,
 	coarseTimers: func() (restore func() error) { return func() error { return nil } },
@@ -46,13 +47,6 @@ var portable = platform{
 		_ = cmd.Cancel() // nobody may be left
 		return err
 	},
-}
-
-// fileState is another one after every write to a file.
-type fileState struct {
-	device, inode, size         uint64
-	modified, changed           int64 // in seconds, and
-	modifiedNanos, changedNanos int64
 }
 
 // errNoDoorbell is why calls go by RPC on systems other than Linux.

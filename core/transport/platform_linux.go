@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed98097648/tune/internal/os/checksum"
 	"github.com/seed98097648/tune/internal/os/sched"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
@@ -23,7 +24,7 @@ var native = platform{
 		return newDoorbell(life, spin)
 	},
 	open:         openHeld,
-	state:        stateOfHeld,
+	state:        checksum.StateOf,
 	runnable:     runnable,
 	isolate:      isolateToDeath,
 	coarseTimers: sched.CoarseTimers,
@@ -90,30 +91,8 @@ func openHeld(path string) (*os.File, error) {
 		f.Close()
 		f = os.NewFile(uintptr(fd), path)
 	}
-	// Best effort: a lease is refused to who is not the owner, by some file systems, and
-	// while somebody writes, when starting the file is refused as well.
-	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	checksum.Hold(f)
 	return f, nil
-}
-
-// settled is how long ago a file must have changed for another write to show: file systems keep times in steps, of two
-// seconds at most.
-const settled = 3 * time.Second
-
-// stateOfHeld knows the state of a file that nobody can write to now, nor has mapped to write to: who writes to it
-// once it is closed changes a time that nobody can set.
-func stateOfHeld(f *os.File) (state fileState, known bool) {
-	if lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
-		return state, false
-	}
-	var s unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &s); err != nil || time.Since(time.Unix(s.Ctim.Unix())) < settled {
-		return state, false
-	}
-	state = fileState{device: s.Dev, inode: s.Ino, size: uint64(s.Size)}
-	state.modified, state.modifiedNanos = s.Mtim.Unix()
-	state.changed, state.changedNanos = s.Ctim.Unix()
-	return state, true
 }
 
 // runnable returns a name of the open file that keeps its meaning in a process just

@@ -47,7 +47,7 @@ type process struct {
 
 // startProcess runs the executable of an instance, which must have its checksum, and connects to it.
 func startProcess(ctx context.Context, i *instance) (*process, error) {
-	exe, err := openExecutable(i.opts.how, i.path)
+	exe, err := openExecutable(i.opts.how, i.path, i.opts.notes())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("transport: start %s: %w: %s", i.path, err, missing)
 	}

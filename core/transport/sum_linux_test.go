@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/os/checksum"
 )
 
 // TestAChecksumIsOfWhatAFileHoldsNow: it is remembered, but not over a write, in whatever way, also where the file is
@@ -35,8 +38,8 @@ func TestAChecksumIsOfWhatAFileHoldsNow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(settled + 100*time.Millisecond)
-		exe, err := openExecutable(native, path)
+		time.Sleep(checksum.Settled + 100*time.Millisecond)
+		exe, err := openExecutable(native, path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,6 +60,45 @@ func TestAChecksumIsOfWhatAFileHoldsNow(t *testing.T) {
 	}
 }
 
+// TestANotedChecksumIsBelievedWithoutALock, and by nobody who guards anything by it.
+func TestANotedChecksumIsBelievedWithoutALock(t *testing.T) {
+	t.Parallel() // it waits
+	path, _ := telltale(t)
+	time.Sleep(checksum.Settled + 100*time.Millisecond)
+	sumWith := func(o Options) (string, checksum.State) {
+		t.Helper()
+		exe, err := openExecutable(native, path, o.notes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		state, known := exe.state(exe.File)
+		if !known {
+			t.Skip("no leases here")
+		}
+		checksums.Delete(state) // as a process to come
+		sum, err := exe.checksum()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum, state
+	}
+	dir := t.TempDir()
+	right, state := sumWith(Options{CacheDir: dir})
+	if noted := checksum.Notes(dir).Load(state); noted != right {
+		t.Errorf("the checksum is %s, and noted as %q", right, noted)
+	}
+	checksum.Notes(dir).Store(state, "another")
+	for want, o := range map[string]Options{"another": {CacheDir: dir}, right: {CacheDir: dir, Lock: new(trust.Lock)}} {
+		if sum, _ := sumWith(o); sum != want {
+			t.Errorf("with a lock: %v; the checksum is %q, want %q", o.Lock != nil, sum, want)
+		}
+	}
+	if sum, _ := sumWith(Options{CacheDir: "off"}); sum != right {
+		t.Errorf("without a folder the checksum is %q", sum)
+	}
+}
+
 // TestAChecksumIsNotRememberedWhileSomebodyWrites: through a mapping, of which no time tells.
 func TestAChecksumIsNotRememberedWhileSomebodyWrites(t *testing.T) {
 	t.Parallel() // it waits
@@ -66,8 +108,8 @@ func TestAChecksumIsNotRememberedWhileSomebodyWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	time.Sleep(settled + 100*time.Millisecond)
-	exe, err := openExecutable(native, path)
+	time.Sleep(checksum.Settled + 100*time.Millisecond)
+	exe, err := openExecutable(native, path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func TestWhatIsStartedIsWhatWasChecked(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, self, 0o700)); err != nil { // a file of its own, not a link
 		t.Fatal(err)
 	}
-	exe, err := openExecutable(native, path)
+	exe, err := openExecutable(native, path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestOfALockedFolderNothingElseRuns(t *testing.T) {
 // checksumOf returns the SHA-256 of an executable, hexadecimal.
 func checksumOf(t *testing.T, path string) string {
 	t.Helper()
-	exe, err := openExecutable(portable, path)
+	exe, err := openExecutable(portable, path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestAPluginThatOthersCanWriteIsNotStarted(t *testing.T) {
 // has connected to.
 func started(t *testing.T) (address net.Addr, dir string) {
 	t.Helper()
-	exe, err := openExecutable(native, pluginPath(t, "plugin"))
+	exe, err := openExecutable(native, pluginPath(t, "plugin"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,12 +63,7 @@ func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
 // for the facts. The name hashes all that the outcome depends on: the cases and the
 // reference are in this program. It is "" if nothing is to be remembered.
 func (k *kernel) verifiedPath(f core.Facts) string {
-	dir, program := k.plugin.opts.CacheDir, k.plugin.opts.program()
-	if dir == "" {
-		if base, err := os.UserCacheDir(); err == nil {
-			dir = filepath.Join(base, "tune", "verified")
-		}
-	}
+	dir, program := k.plugin.opts.cacheDir(), k.plugin.opts.program()
 	key, err := json.Marshal(struct {
 		Program        string
 		Protocol       int
@@ -79,7 +74,7 @@ func (k *kernel) verifiedPath(f core.Facts) string {
 		Facts          core.Facts
 	}{program, ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH,
 		cpu.Name(), k.info.Summary, k.info.Op, f})
-	if dir == "" || dir == "off" || program == "" || err != nil {
+	if dir == "" || program == "" || err != nil {
 		return "" // verify in every run
 	}
 	sum := sha256.Sum256(key)

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -48,8 +47,9 @@ func TestVerifyRemembersSuccessOnly(t *testing.T) {
 	if again := open(t, o); again.norm.Verify(t.Context(), normFacts()) != nil || asked != 4 {
 		t.Errorf("a second process asked again: %d", asked)
 	}
-	if files, err := os.ReadDir(o.CacheDir); err != nil || len(files) != 2 {
-		t.Errorf("%d records, %v", len(files), err)
+	records, err := filepath.Glob(filepath.Join(o.CacheDir, "*[^m]")) // not .sum
+	if err != nil || len(records) != 2 {
+		t.Errorf("records %q, %v", records, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/checksum"
 	"github.com/seed98097648/tune/internal/os/cpu"
 	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/simd"
@@ -65,7 +66,7 @@ type cache struct {
 }
 
 func newCache(o Options) *cache {
-	c := &cache{dir: o.CacheDir, program: self.Checksum}
+	c := &cache{dir: o.CacheDir}
 	switch o.CacheDir {
 	case "off":
 		c.dir = ""
@@ -74,6 +75,7 @@ func newCache(o Options) *cache {
 			c.dir = filepath.Join(base, "tune", "measured")
 		}
 	}
+	c.program = func() string { return self.Noted(checksum.Notes(c.dir)) }
 	return c
 }
 

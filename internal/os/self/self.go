@@ -2,14 +2,13 @@
 package self
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/seed98097648/tune/internal/os/checksum"
 )
 
 // Checksum returns the SHA-256 of the program's file, hexadecimal, or "" if that cannot be
@@ -21,12 +20,34 @@ var Checksum = sync.OnceValue(func() string {
 		return ""
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	sum, err := checksum.Of(f)
+	if err != nil {
 		return ""
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return sum
 })
+
+// Noted is Checksum, but for what an earlier process has noted.
+func Noted(notes checksum.Notes) string {
+	f, err := open()
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	checksum.Hold(f)
+	state, known := checksum.StateOf(f)
+	if !known {
+		return Checksum()
+	}
+	sum := notes.Load(state)
+	if sum == "" {
+		sum = Checksum()
+		if after, still := checksum.StateOf(f); still && after == state && sum != "" {
+			notes.Store(state, sum)
+		}
+	}
+	return sum
+}
 
 // Is reports whether a file is that of the program that runs, by whatever path: nobody can write to it meanwhile, so
 // that its checksum stays what it is. Where the system cannot tell, it is not.
