@@ -35,12 +35,14 @@ type World struct {
 	thread     *thread
 	options    Options
 	least      int           // elements of a bucket
+	goodbyes   int           // exchanges of Close, without a pause
 	spent      time.Duration // in collectives that this rank has waited for
 }
 
 // Open joins the job of a launcher.
 func Open(l Launch, o Options) (*World, error) {
-	w := &World{thread: startThread(), options: o, least: leastElems, rank: l.Rank, size: l.Size}
+	w := &World{thread: startThread(), options: o, least: leastElems, goodbyes: lastWords, rank: l.Rank,
+		size: l.Size}
 	var m *mpi
 	err := w.do("joining the job", func() (err error) {
 		if m, err = openMPI(l); err == nil {
@@ -231,7 +233,7 @@ func (w *World) Close() error {
 	}
 	// MPICH 4.0 over UCX's TCP hangs in MPI_Finalize unless all have just been looking on without a pause.
 	w.thread.awake.Store(true)
-	for range lastWords {
+	for range w.goodbyes {
 		if _, err := w.Exchange("the end of all ranks", nil); err != nil {
 			return err
 		}
