@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// oneFile returns what writes texts to a file, one after the other: a folder for each would take longer than to read it.
+// oneFile returns what writes texts to a file, one after the other: folders for each would take longer.
 func oneFile(f *testing.F, name string) func(t *testing.T, text string) string {
 	path := file(f, name, "")
 	return func(t *testing.T, text string) string {
