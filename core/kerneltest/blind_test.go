@@ -296,35 +296,53 @@ func TestSizesFindBugsThatOneSizeHides(t *testing.T) {
 	findAll(t, slices.Concat(blindSizes, blindJoint), kerneltest.Sizes)
 }
 
+// findAll looks for bugs in the cases of their kinds. What the references give in a case, all bugs of its kind share
+// that none before has shown.
 func findAll(t *testing.T, bugs []blind, cases func(core.Op) []kerneltest.Case) {
-	all := map[core.Op][]kerneltest.Case{}
+	type place struct {
+		op   core.Op
+		kind string
+	}
+	all, groups := map[core.Op][]kerneltest.Case{}, map[place][]blind{}
 	for _, b := range bugs {
 		if all[b.op] == nil {
 			all[b.op] = cases(b.op)
 		}
+		at := place{b.op, b.kind}
+		groups[at] = append(groups[at], b)
 	}
-	for _, b := range bugs {
-		t.Run(b.name, func(t *testing.T) {
+	for at, bugs := range groups {
+		t.Run(string(at.op)+", "+at.kind, func(t *testing.T) {
 			t.Parallel()
-			findOne(t, b, reference.Single(b.op), all[b.op])
+			find(t, bugs, reference.Single(at.op), all[at.op])
 		})
 	}
 }
 
-// findOne wants a case of the bug's kind to find it, planted in k.
-func findOne(t *testing.T, b blind, k core.Kernel, cases []kerneltest.Case) {
+// find wants a case of the bugs' kind, which is the same of all, to find each of them, planted in k by itself.
+func find(t *testing.T, bugs []blind, k core.Kernel, cases []kerneltest.Case) {
+	left := slices.Clone(bugs)
 	for _, c := range cases {
-		if c.Kind != b.kind || k.Supports(c.Facts) != nil {
+		if len(left) == 0 || c.Kind != bugs[0].kind || k.Supports(c.Facts) != nil {
 			continue
 		}
-		if err := kerneltest.CheckEach(k, []kerneltest.Case{c}, b.plant)[0]; err != nil {
-			if !errors.Is(err, core.ErrWrongResult) {
-				t.Errorf("found by another error: %v", err)
-			}
-			return
+		var plant []func(core.Kernel) core.Kernel
+		for _, b := range left {
+			plant = append(plant, b.plant)
 		}
+		var hidden []blind
+		for i, err := range kerneltest.CheckEach(k, []kerneltest.Case{c}, plant...) {
+			if err == nil {
+				hidden = append(hidden, left[i])
+			} else if !errors.Is(err, core.ErrWrongResult) {
+				t.Errorf("%s: found by another error: %v", left[i].name, err)
+			}
+		}
+		left = hidden
 	}
-	t.Errorf("no case of the kind %q finds it", b.kind)
+	for _, b := range left {
+		t.Errorf("%s: no case of the kind %q finds it", b.name, b.kind)
+	}
 }
 
 // choosy supports some facts only.
@@ -367,7 +385,7 @@ func TestAKernelOfFewUsesIsAskedAboutAllSizes(t *testing.T) {
 		for name, b := range bugs {
 			t.Run(use+", "+name, func(t *testing.T) {
 				t.Parallel()
-				findOne(t, b, choosy{reference.Single(b.op), takes},
+				find(t, []blind{b}, choosy{reference.Single(b.op), takes},
 					kerneltest.SizesFor(choosy{reference.Single(b.op), takes}))
 			})
 		}
