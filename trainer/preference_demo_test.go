@@ -26,7 +26,7 @@ func TestEveryStageLearnsThePublishedPreferences(t *testing.T) {
 			}
 			c := trainer.Default()
 			c.Model, c.LoRA, c.Kernels = model, lora.Config{Rank: 8, Alpha: 16, Targets: []string{lora.AllLinear}}, "none"
-			c.Steps, c.Batch, c.Seq, c.LR, c.Preference.Stage, c.CheckEvery = 8, 3, 512, lr, stage, 0
+			c.Steps, c.Batch, c.Seq, c.LR, c.Preference.Stage, c.CheckEvery = 5, 3, 512, lr, stage, 0
 			c.Data = corpus.Config{Paths: []string{set}, Eval: []string{set}, Dir: dir, Template: "alpaca", MaxSamples: samples}
 			job, err := trainer.Load(t.Context(), c, autograd.Heap{})
 			if err != nil {

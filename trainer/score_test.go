@@ -19,13 +19,13 @@ import (
 )
 
 // drilled is the built-in example, not trained to its end, with a metric.
-func drilled(t *testing.T, name metric.Name) *demo.Demo {
+func drilled(t *testing.T, name metric.Name, steps int) *demo.Demo {
 	t.Helper()
 	given := map[string]bool{"steps": true, "batch": true}
 	c := trainer.Default()
-	c.Kernels, c.Steps, c.Batch = "none", 150, 32
+	c.Kernels, c.Steps, c.Batch = "none", steps, 32
 	c = demo.Config(c, func(flag string) bool { return given[flag] })
-	c.Metric.Name, c.Out, c.Checkpoints.EvalEvery = name, filepath.Join(t.TempDir(), "out"), 75
+	c.Metric.Name, c.Out, c.Checkpoints.EvalEvery = name, filepath.Join(t.TempDir(), "out"), steps/2
 	d, err := demo.New(c, autograd.Heap{})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func predictions(t *testing.T, out string, step int) (all []metric.Prediction) {
 
 // TestExactMatchIsThatOfTheAnswers compares with what a session writes, one answer after another.
 func TestExactMatchIsThatOfTheAnswers(t *testing.T) {
-	d := drilled(t, metric.ExactMatch)
+	d := drilled(t, metric.ExactMatch, 150)
 	var told trainer.Work
 	d.Job.Hooks.OnWork = func(w trainer.Work) { told = w }
 	s := run1(t, d.Job)
@@ -90,7 +90,7 @@ func TestExactMatchIsThatOfTheAnswers(t *testing.T) {
 
 // TestTokenAccuracyIsTeacherForced compares with the likeliest token that a session gives after the right ones.
 func TestTokenAccuracyIsTeacherForced(t *testing.T) {
-	d := drilled(t, metric.TokenAccuracy)
+	d := drilled(t, metric.TokenAccuracy, 40)
 	d.Job.Sets = []corpus.Set{{Name: "first", Rows: d.Job.Eval.(data.Slice)[:20]}, {Name: "rest", Rows: d.Job.Eval.(data.Slice)[20:]}}
 	s := run1(t, d.Job)
 	session := generate.NewSession(d.Job.Model, d.Job.Memory, d.Job.Config.Seq)
@@ -146,7 +146,7 @@ func TestTokenAccuracyIsTeacherForced(t *testing.T) {
 
 // TestTheBestIsByTheMetric: the best evaluation has the highest score, and the run stops when it does not rise.
 func TestTheBestIsByTheMetric(t *testing.T) {
-	d := drilled(t, metric.RougeL)
+	d := drilled(t, metric.RougeL, 20)
 	c := &d.Job.Config
 	c.Metric.Best, c.Steps, c.LR, c.Checkpoints = "rouge_l", 20, 0.5, trainer.Checkpoints{EvalEvery: 2, Patience: 3, LoadBest: true}
 	s := run1(t, d.Job)
