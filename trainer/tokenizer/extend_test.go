@@ -35,10 +35,7 @@ func TestAddedTokensAreAdded(t *testing.T) {
 // has the ids that it had.
 func TestAnExtendedTokenizer(t *testing.T) {
 	dir := testdata.Shared(t, "data", "tokenizers", "qwen2_5")
-	before, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := load(t, "data", "tokenizers", "qwen2_5")
 	after, file, err := Extend(dir, []Word{{"<|think_end|>", true}, {" spoilage-rate", false}, {"<|im_end|>", true}})
 	if err != nil {
 		t.Fatal(err)

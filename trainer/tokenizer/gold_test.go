@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/testdata"
@@ -20,10 +21,16 @@ type goldCase struct {
 	Decoded *string // absent where equal to Text
 }
 
-// load reads the tokenizer of a folder below shared.
+// loaded are the tokenizers that load has read, each by what reads it once.
+var loaded sync.Map
+
+// load returns the tokenizer of a folder below shared, which is read once for all tests: a real one takes most of a
+// second, more than what is done with it.
 func load(t testing.TB, elem ...string) *Tokenizer {
 	t.Helper()
-	tok, err := Load(testdata.Shared(t, elem...))
+	dir := testdata.Shared(t, elem...)
+	once, _ := loaded.LoadOrStore(dir, sync.OnceValues(func() (*Tokenizer, error) { return Load(dir) }))
+	tok, err := once.(func() (*Tokenizer, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
