@@ -36,7 +36,8 @@ func Dir(t testing.TB) string {
 }
 
 // builtVariable names the environment variable with a folder that has the executables of ./plugins/... of this tree
-// already, as .ci/run has: linking them takes each package that has tests with plugins some ten seconds.
+// already, and may have those of ./cmd/..., as .ci/run has: linking them takes each package that has tests with
+// plugins some ten seconds.
 const builtVariable = "TUNE_TEST_BUILT"
 
 // Compile builds packages of this module into dir. No test needs what debuggers do.
@@ -79,6 +80,9 @@ func builtOf(packages []string) (built []string) {
 	dir := os.Getenv(builtVariable)
 	for _, p := range packages {
 		name, ok := strings.CutPrefix(p, "./plugins/")
+		if !ok {
+			name, ok = strings.CutPrefix(p, "./cmd/")
+		}
 		found, err := filepath.Glob(filepath.Join(dir, strings.Replace(name, "...", "*", 1)))
 		if dir == "" || !ok || err != nil || found == nil {
 			return nil
