@@ -78,7 +78,11 @@ func TestGreedyTextIsTheRecordedOne(t *testing.T) {
 			place(t, m, kernels)
 			defer s.Close()
 			cases := stories(t, gold)
-			if folder == "stories15M" && kernels != "all" {
+			switch {
+			case folder != "stories15M" || kernels == "all":
+			case kernels == "none":
+				cases = cases[len(cases)-1:] // the shortest prompt is one of the author's
+			default:
 				cases = []story{cases[0], cases[len(cases)-1]} // the shortest prompt and the longest
 			}
 			for _, c := range cases {
