@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -129,8 +130,9 @@ func (k known) run(ctx context.Context, c *core.Call) error {
 }
 
 // CheckSingle compares what the reference in float32 gives in the cases with what is wanted of a kernel: the kit has
-// run it for that already.
-func CheckSingle(op core.Op, cases []Case) error {
+// run it for that already. As that goes by how far it is from the reference in float64, this must not be more than most,
+// a share of the largest element, where tensors are in float32.
+func CheckSingle(op core.Op, cases []Case, most float64) error {
 	var violations []error
 	k := reference.Single(op)
 	for _, c := range cases {
@@ -145,8 +147,16 @@ func CheckSingle(op core.Op, cases []Case) error {
 		}
 		for pass, want := range p.want {
 			for i, a := range tensors(want.single.Sig.Out) {
-				if _, err := want.compare(i, want.single.Out[i]); err != nil {
+				got := want.single.Out[i]
+				if _, err := want.compare(i, got); err != nil {
 					r.fail(violation(pass, a.Name, err))
+				}
+				if c.Facts.DType != core.Float32 || a.DType != core.Float32 {
+					continue
+				}
+				s := apart(got, want.want.Out[i], got, 1)
+				if own := s.rounding(); !s.overflow && own > most {
+					r.fail(violation(pass, a.Name, fmt.Errorf("the references are %.3g apart, at most %.3g", own, most)))
 				}
 			}
 		}
