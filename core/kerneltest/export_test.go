@@ -130,8 +130,8 @@ func (k known) run(ctx context.Context, c *core.Call) error {
 }
 
 // CheckSingle compares what the reference in float32 gives in the cases with what is wanted of a kernel: the kit has
-// run it for that already. As that goes by how far it is from the reference in float64, this must not be more than most,
-// a share of the largest element, where tensors are in float32.
+// run it for that already. As that goes by how far it is from the reference in float64, this must not be more than
+// most, a share of the largest element, where tensors are in float32.
 func CheckSingle(op core.Op, cases []Case, most float64) error {
 	var violations []error
 	k := reference.Single(op)

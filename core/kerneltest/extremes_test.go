@@ -9,8 +9,8 @@ import (
 	"github.com/seed98097648/tune/core/kerneltest"
 )
 
-// TestReferencesAreClose in float32 and float64: whatever is wrong with one of them alone widens what kernels may be off
-// by. Where a norm has one element, a gradient is what is left of terms that cancel.
+// TestReferencesAreClose in float32 and float64: whatever is wrong with one of them alone widens what kernels may be
+// off by. Where a norm has one element, a gradient is what is left of terms that cancel.
 func TestReferencesAreClose(t *testing.T) {
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {
@@ -33,7 +33,8 @@ func TestReferencesPassSizesAndExtremes(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			t.Parallel()
 			sizes := slices.DeleteFunc(kerneltest.Sizes(op), verifiedOnly)
-			err := errors.Join(kerneltest.CheckSingle(op, kerneltest.Extremes(op), 1), kerneltest.CheckSingle(op, sizes, 0x1p-11))
+			err := errors.Join(kerneltest.CheckSingle(op, kerneltest.Extremes(op), 1),
+				kerneltest.CheckSingle(op, sizes, 0x1p-11))
 			if err != nil {
 				t.Errorf("%.3000v", err)
 			}
@@ -43,8 +44,8 @@ func TestReferencesPassSizesAndExtremes(t *testing.T) {
 
 // verifiedOnly are sizes in which the references meet whenever a plugin of the project is verified in full, as all are
 // in the gate: they compute, and are finite in the same places, or a right kernel fails. But the project has no kernel
-// of GELU by itself, and needs a processor with products in bfloat16 for these; and that both references choose the same
-// experts is asked of no plugin.
+// of GELU by itself, and needs a processor with products in bfloat16 for these; and that both references choose the
+// same experts is asked of no plugin.
 func verifiedOnly(c kerneltest.Case) bool {
 	return c.Op != core.MoEGate && c.Facts.Activation != core.GELUTanh && c.Facts.Products == core.InvalidDType
 }
