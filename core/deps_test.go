@@ -169,8 +169,10 @@ var policy = []struct{ pkg, imports, tests string }{
 		"internal/amount internal/ceiling internal/fields internal/os/hugepage internal/os/memory internal/nearest " +
 		"internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin " +
 		"plugins/linked internal/chart internal/os/shm internal/simd trainer trainer/... " +
-		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys ./...",
 		"internal/browser internal/ctest internal/plugintest github.com/rogpeppe/go-internal"},
+	// What a file says needs no trainer to be read.
+	{"cmd/tune/internal/configfile", "internal/nearest trainer/preference github.com/spf13/pflag go.yaml.in/yaml/v3", ""},
 	{"docs", "", "core trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},

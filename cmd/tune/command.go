@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/cmd/tune/internal/configfile"
 	"github.com/seed98097648/tune/internal/nearest"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -247,7 +248,7 @@ func (c *Command) flagError(err error) error {
 	name, dashes := unknown.GetSpecifiedName(), "--"
 	asFlag := func(flag string) string { return "--" + flag }
 	hint := didYouMean(name, c.flagNames(), asFlag)
-	if ours := theirNames[strings.ReplaceAll(name, "-", "_")]; c.Flags.Lookup(ours) != nil {
+	if ours := configfile.Ours(strings.ReplaceAll(name, "-", "_")); c.Flags.Lookup(ours) != nil {
 		hint = didYouMean(ours, []string{ours}, asFlag)
 	}
 	if unknown.GetSpecifiedShortnames() != "" {

@@ -1,4 +1,7 @@
-package main
+// Package configfile reads and writes the files of --config: the flags of tune train in YAML. A key is the name of a
+// flag with underscores for dashes, or the name that LLaMA-Factory has for it. The package knows the flags by their
+// names, and does not import what they are for, so that its fuzz test is linked in seconds.
+package configfile
 
 import (
 	"bytes"
@@ -7,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,68 +17,44 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/seed98097648/tune/internal/os/plainfile"
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
-// runFile is the configuration of a run in the folder that it saves.
-const runFile = "tune.yaml"
-
-// configFile reads --config: a YAML file of a command's flags. A key is the name of a
-// flag with underscores for dashes, or the name that LLaMA-Factory has for it. Flags on
-// the command line win over the file.
-type configFile struct {
-	path  string
-	print bool
-
-	note       func(format string, args ...any)
-	cutoff     bool            // the file says how long a row is, as cutoff_len
-	given      map[string]bool // flags of the command line
-	overridden []string        // by these; see overridden
+// Command is train, as far as a file is about it.
+type Command struct {
+	Flags *pflag.FlagSet // all of train's: some are set or looked at whatever the file says
+	// Kind says what a flag takes, such as a whole number; it is empty for text, and for true or false.
+	Kind      func(flag *pflag.Flag) string
+	Reporters []string // the words of --report-to
 }
 
-func (f *configFile) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.path, "config", "", "a YAML `FILE` of flags, by their names with underscores or by "+
-		"LLaMA-Factory's; flags given here win over it")
-	flags.BoolVar(&f.print, "print-config", false, "print what every flag comes to, as a --config file, and stop")
+// Result is what came of a file, besides the flags.
+type Result struct {
+	Notes  []string // lines about keys that mean something else here, or nothing
+	Cutoff bool     // the file says how long a row is, as cutoff_len
 }
 
-// apply sets the flags that the file names and the command line does not. Notes are
-// about keys without a meaning here.
-func (f *configFile) apply(c *Command, note func(format string, args ...any)) error {
-	given := map[string]bool{}
-	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
-	f.given, f.overridden = maps.Clone(given), overridden(given)
-	if f.path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(f.path)
-	if err != nil {
-		return c.usagef("--config: %w", plainfile.Explain(err))
-	}
-	for _, name := range f.overridden {
-		given[name] = true
-	}
-	s := settings{file: f.path, command: c, given: given, from: map[string]string{}}
+// Read sets the flags that the text of a file names, but for those that are given on the command line. Errors start
+// with the file's name.
+func (c Command) Read(file string, text []byte, given map[string]bool) (Result, error) {
+	s := settings{file: file, command: c, given: given, from: map[string]string{}}
 	if err := s.read(text); err != nil {
-		return &usageError{err, "tune " + c.Name + " --help"}
+		return Result{}, err
 	}
-	f.note, f.cutoff = note, s.from["seq"] == "cutoff_len" && !given["seq"]
-	for _, line := range s.lines {
-		note("%s: %s", f.path, line)
-	}
+	r := Result{s.lines, s.from["seq"] == "cutoff_len" && !given["seq"]}
 	if t := c.Flags.Lookup("template"); s.from["template"] != "" && spacedTemplates[t.Value.String()] != "" {
-		note("%s: template: %s", f.path, spacedTemplates[t.Value.String()])
+		r.Notes = append(r.Notes, "template: "+spacedTemplates[t.Value.String()])
 	}
 	if s.ignored != nil {
-		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
+		r.Notes = append(r.Notes, "of no effect here: "+strings.Join(s.ignored, ", "))
 	}
-	return nil
+	return r, nil
 }
 
 // settings carries the keys of one file over to the flags of a command.
 type settings struct {
 	file    string
-	command *Command
+	command Command
 	given   map[string]bool   // flags on the command line
 	from    map[string]string // the key that each flag was set by
 	method  string            // finetuning_type
@@ -177,9 +155,12 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	}
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
-		switch sentence := foreignSentence(key); {
+		switch sentence := ForeignSentence(key); {
 		case sentence == "":
-			return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
+			if name, ok := nearest.Name(key, s.keys()); ok {
+				return fmt.Errorf("unknown key; did you mean %s?", name)
+			}
+			return errors.New("unknown key")
 		case null || off(value):
 			return nil // it asks for nothing
 		default:
@@ -211,7 +192,7 @@ func (s *settings) assign(flag *pflag.Flag, key string, node *yaml.Node, value s
 			return errors.Unwrap(err) // which says what there should be
 		}
 		if strange || err != nil {
-			return fmt.Errorf("%q does not fit; it must be %s", value, kindOf(flag, key))
+			return fmt.Errorf("%q does not fit; it must be %s", value, s.kindOf(flag, key))
 		}
 	}
 	return trimItems(flag, node)
@@ -235,17 +216,12 @@ func trimItems(flag *pflag.Flag, node *yaml.Node) error {
 }
 
 // kindOf says what a key takes.
-func kindOf(flag *pflag.Flag, key string) string {
-	if flag.Name == recomputeFlag && theirValues[key] == nil {
-		return recomputeKinds
-	}
-	if kind := valueKinds[flag.Value.Type()]; kind != "" {
-		return kind
-	}
-	if values := theirValues[key]; values != nil {
+func (s *settings) kindOf(flag *pflag.Flag, key string) string {
+	kind := s.command.Kind(flag)
+	if values := theirValues[key]; values != nil && (kind == "" || flag.Value.Type() == "bool") {
 		return strings.Join(slices.Sorted(maps.Keys(values)), " or ")
 	}
-	return "true or false"
+	return cmp.Or(kind, "true or false")
 }
 
 // each returns what a flag is set to, one after another: the items of a list for a flag
@@ -272,10 +248,16 @@ func (s *settings) keys() []string {
 			all = append(all, strings.ReplaceAll(f.Name, "-", "_"))
 		}
 	})
-	all = slices.AppendSeq(all, maps.Keys(theirNames))
-	all = slices.AppendSeq(all, maps.Keys(fixed))
-	all = slices.AppendSeq(all, maps.Keys(differs))
-	return slices.Concat(all, withoutMeaning, together)
+	return append(all, Theirs()...)
+}
+
+// Theirs returns the keys of LLaMA-Factory that are known, but for those that are names of our flags, too. One of
+// these is there all the same: report_to, which says more in its files than in ours.
+func Theirs() []string {
+	keys := slices.Collect(maps.Keys(theirNames))
+	keys = slices.AppendSeq(keys, maps.Keys(fixed))
+	keys = slices.AppendSeq(keys, maps.Keys(differs))
+	return slices.Concat(keys, withoutMeaning, together)
 }
 
 // scalar returns a value as a flag takes it: a list is joined by commas, and the words
@@ -310,11 +292,17 @@ func scalar(n *yaml.Node) (text string, null bool, err error) {
 	return n.Value, false, nil
 }
 
-// write prints what every flag comes to, in the groups of the help.
-func (f *configFile) write(w io.Writer, c *Command) error {
+// Group is a set of flags that belong together.
+type Group struct {
+	Title string
+	Flags *pflag.FlagSet
+}
+
+// Write prints what every flag comes to, as a file that Read reads, with the titles of the groups as comments.
+func Write(w io.Writer, groups []Group) error {
 	var doc yaml.Node
 	doc.Kind = yaml.MappingNode
-	for _, g := range c.Groups {
+	for _, g := range groups {
 		title := g.Title
 		g.Flags.VisitAll(func(flag *pflag.Flag) {
 			if slices.Contains(notInFile, flag.Name) || slices.Contains(notWritten, flag.Name) {

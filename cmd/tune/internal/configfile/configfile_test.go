@@ -1,41 +1,97 @@
-package main
+package configfile
 
 import (
 	"bytes"
-	"io"
-	"maps"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/internal/testdata"
-	"github.com/seed98097648/tune/trainer/progress"
 )
 
-// trainWith returns train's command after reading the file and the arguments, and the
-// notes that it makes.
-func trainWith(t *testing.T, file string, args ...string) (c *Command, notes string, err error) {
+// trainFlags are flags as tune train has them: those that keys of LLaMA-Factory stand for, those that Read looks at,
+// and one at least of each type.
+func trainFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("tune train", pflag.ContinueOnError)
+	all := func(names string, add func(name, value string)) {
+		for word := range strings.FieldsSeq(names) {
+			name, value, _ := strings.Cut(word, "=")
+			add(name, value)
+		}
+	}
+	all("adapter best-metric config dataset-dir kernels=auto lora-init metric mix=concat model precision=float32 "+
+		"resume schedule=cosine stage=sft system template tensorboard", func(name, value string) {
+		f.String(name, value, "")
+	})
+	all("base-int8 base-nf4 cut-long force gradient-checkpointing group-by-length load-best-at-end lora-dora "+
+		"lora-rslora mask-history muon-match-rms no-eval no-packing print-config strict", func(name, _ string) {
+		f.Bool(name, false, "")
+	})
+	all("batch=4 early-stopping eval-every grad-accum=1 keep=2 lora-rank max-samples pad-vocab save-every seq=256 "+
+		"steps train-layers warmup", func(name, value string) {
+		n, _ := strconv.Atoi(value)
+		f.Int(name, n, "")
+	})
+	all("clip=1 epochs=1 eval-epochs label-smoothing lr=0.0001 neftune-noise-alpha router-aux-loss save-epochs "+
+		"warmup-ratio weight-decay=0.01", func(name, value string) {
+		x, _ := strconv.ParseFloat(value, 64)
+		f.Float64(name, x, "")
+	})
+	all("data eval-data", func(name, _ string) { f.StringArray(name, nil, "") })
+	all("add-special-tokens add-tokens lora-target report-to template-args train-modules",
+		func(name, _ string) { f.StringSlice(name, nil, "") })
+	f.Uint64("seed", 0, "")
+	f.Duration("max-time", 0, "")
+	f.Var(&checked{kind: "string", part: "="}, "schedule-args", "")
+	f.Var(&checked{kind: "numbers", part: "."}, "mix-probs", "")
+	f.Var(&checked{kind: "float64"}, "eval-size", "")
+	f.Var(&checked{kind: "decay"}, "momentum", "")
+	f.Var(&checked{kind: "optimizer", text: "adamw"}, "optim", "")
+	return f
+}
+
+// checked is a flag of a type that pflag does not have. It takes what some text is a part of.
+type checked struct{ kind, part, text string }
+
+// Type implements pflag.Value.
+func (c *checked) Type() string { return c.kind }
+
+// String implements pflag.Value.
+func (c *checked) String() string { return c.text }
+
+// Set implements pflag.Value.
+func (c *checked) Set(text string) error {
+	if !strings.Contains(text, c.part) {
+		return fmt.Errorf("%q has no %s", text, c.part)
+	}
+	c.text = text
+	return nil
+}
+
+// commandOf is a command with these flags.
+func commandOf(flags *pflag.FlagSet) Command {
+	kinds := map[string]string{"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
+		"duration": "a time with its unit", "numbers": "numbers with commas between"}
+	return Command{flags, func(flag *pflag.Flag) string { return kinds[flag.Value.Type()] },
+		[]string{"jsonl", "none", "tensorboard", "trackio", "wandb-offline"}}
+}
+
+// trainWith returns train's flags after reading the arguments and the file, and the notes on it.
+func trainWith(t *testing.T, file string, args ...string) (flags *pflag.FlagSet, notes string, err error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+	flags = trainFlags()
+	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	var stderr bytes.Buffer
-	a := &app{stdout: io.Discard, stderr: progress.New(io.Discard, &stderr)}
-	c = a.trainCommand()
-	if err := c.Flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	f := configFile{path: path}
-	if file == "" { // no --config
-		f.path = ""
-	}
-	err = f.apply(c, a.note)
-	return c, stderr.String(), err
+	given := map[string]bool{}
+	flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
+	r, err := commandOf(flags).Read("run.yaml", []byte(file), given)
+	return flags, strings.Join(r.Notes, "\n"), err
 }
 
 func TestConfigFileSetsFlags(t *testing.T) {
@@ -56,10 +112,6 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"which has two names", "packing: false\ntrain_sampling_strategy: group_by_length", "group-by-length", "true"},
 		{"and an opposite", "train_sampling_strategy: random", "group-by-length", "false"},
 		{"checkpointing not disabled", "disable_gradient_checkpointing: false", "gradient-checkpointing", "true"},
-		{"a share to evaluate on", "val_size: 0.1", "eval-size", "0.1"},
-		{"a number to evaluate on", "val_size: 500", "eval-size", "500"},
-		{"nothing to evaluate on", "val_size: 0.0", "eval-size", "0"},
-		{"what is not said of it", "val_size: null", "eval-size", ""},
 		{"a limit", "max_samples: 1000", "max-samples", "1000"},
 		{"LoRA", "finetuning_type: lora", "lora-rank", "8"},
 		{"LoRA with a rank", "lora_rank: 16\nfinetuning_type: lora", "lora-rank", "16"},
@@ -85,8 +137,6 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"modules beside adapters", "additional_target: embed_tokens,lm_head", "train-modules", "[embed_tokens,lm_head]"},
 		{"layers", "finetuning_type: freeze", "train-layers", "2"},
 		{"the first layers", "finetuning_type: freeze\nfreeze_trainable_layers: -3", "train-layers", "-3"},
-		{"adapters of some layers", "lora_rank: 2\nlora_layers: [0, 2]", "lora-layers", "0,2"},
-		{"adapters of a range", "lora_rank: 2\nlora_layers: 0,4-6", "lora-layers", "0,4,5,6"},
 		{"new tokens", "add_tokens: [<a>, <b>]", "add-tokens", "[<a>,<b>]"},
 		{"new tokens without text", "new_special_tokens: <a>,<b>", "add-special-tokens", "[<a>,<b>]"},
 		{"a larger model", "resize_vocab: true", "pad-vocab", "64"},
@@ -94,7 +144,6 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"a system prompt", "default_system: Be kind.", "system", "Be kind."},
 		{"thinking", "enable_thinking: false", "template-args", "[enable_thinking=false]"},
 		{"variables of the template", "template_args: {a: 1, b: x}", "template-args", "[a=1,b=x]"},
-		{"spaces between probabilities", "interleave_probs: 0.3, 0.7", "mix-probs", "0.3,0.7"},
 		{"spaces between names", "lora_target: q_proj, v_proj", "lora-target", "[q_proj,v_proj]"},
 		{"spaces between tokens", `new_special_tokens: "<a>, <b>"`, "add-special-tokens", "[<a>,<b>]"},
 		{"a token that begins with one, in a list", `add_tokens: [" a", b]`, "add-tokens", `[" a",b]`},
@@ -102,11 +151,11 @@ func TestConfigFileSetsFlags(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, notes, err := trainWith(t, tt.file)
+			flags, notes, err := trainWith(t, tt.file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.Flags.Lookup(tt.flag).Value.String(); got != tt.want {
+			if got := flags.Lookup(tt.flag).Value.String(); got != tt.want {
 				t.Errorf("--%s is %q, want %q", tt.flag, got, tt.want)
 			}
 			if notes != "" {
@@ -116,54 +165,14 @@ func TestConfigFileSetsFlags(t *testing.T) {
 	}
 }
 
-func TestCommandLineWinsOverConfigFile(t *testing.T) {
-	c, _, err := trainWith(t, "learning_rate: 1\nbatch: 2", "--lr", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lr, batch := c.Flags.Lookup("lr").Value.String(), c.Flags.Lookup("batch").Value.String(); lr != "3" ||
-		batch != "2" {
-		t.Errorf("lr %s, batch %s; want 3 and 2", lr, batch)
-	}
-}
-
-// A file may say in another way what the command line says, and in one that would come before it.
-func TestCommandLineWinsOverOtherWordsOfTheFile(t *testing.T) {
-	const theirs = "model_name_or_path: m\nfinetuning_type: full\n"
-	for _, tt := range []struct{ file, arg, other, want string }{
-		{"max_steps: 7", "--epochs=2", "steps", "0"},
-		{"warmup: 5", "--warmup-ratio=0.5", "warmup", "0"},
-		{"save_epochs: 1", "--save-every=5", "save-epochs", "0"},
-		{"eval_epochs: 1", "--eval-every=5", "eval-epochs", "0"},
-		{"no_eval: true", "--eval-every=5", "no-eval", "false"},
-		{"no_eval: true", "--eval-epochs=1", "no-eval", "false"},
-		{theirs + "save_strategy: epoch", "--save-every=5", "save-epochs", "0"},
-		{theirs + "val_size: 0.1\neval_strategy: epoch", "--eval-every=5", "eval-epochs", "0"},
-		{theirs + "val_size: 0.1", "--eval-every=5", "no-eval", "false"},
-		{"max_steps: 7", "--warmup=2", "steps", "7"},
-	} {
-		c, _, err := trainWith(t, tt.file, tt.arg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.Flags.Lookup(tt.other).Value.String(); got != tt.want {
-			t.Errorf("%q with %s: --%s is %s, want %s", tt.file, tt.arg, tt.other, got, tt.want)
-		}
-	}
-	c, _, err := trainWith(t, "steps: 7", "--epochs=2", "--steps=3")
-	if err != nil || c.Flags.Lookup("steps").Value.String() != "3" {
-		t.Errorf("steps %s, want the 3 of the command line (%v)", c.Flags.Lookup("steps").Value, err)
-	}
-}
-
 func TestMethodOnTheCommandLineWins(t *testing.T) {
 	for _, tt := range []struct{ file, arg string }{{"finetuning_type: lora", "--lora-rank=0"},
 		{"finetuning_type: full", "--lora-rank=4"}} {
-		c, _, err := trainWith(t, tt.file, tt.arg)
+		flags, _, err := trainWith(t, tt.file, tt.arg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := "--lora-rank=" + c.Flags.Lookup("lora-rank").Value.String(); got != tt.arg {
+		if got := "--lora-rank=" + flags.Lookup("lora-rank").Value.String(); got != tt.arg {
 			t.Errorf("%s with %s: %s", tt.file, tt.arg, got)
 		}
 	}
@@ -173,8 +182,7 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"unknown key", "\nlearning_rte: 1", "run.yaml:2: learning_rte: unknown key; did you mean learning_rate?"},
 		{"not a number", "lr: fast", `run.yaml:1: lr: "fast" does not fit; it must be a number`},
-		{"a time without a unit", "max_time: 90", `max_time: "90" does not fit; it must be a time ` +
-			`with its unit, such as 90s`},
+		{"a time without a unit", "max_time: 90", `max_time: "90" does not fit; it must be a time with its unit`},
 		{"not true or false", "strict: maybe", `strict: "maybe" does not fit; it must be true or false`},
 		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
 		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
@@ -193,13 +201,11 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5",
 			"run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune " +
 				"--resume"},
-		{"a probability that is none", "mix: interleave_under\nmix_probs: 0.3,a",
-			`mix_probs: "0.3,a" does not fit; it must be numbers with commas between, such as 0.7,0.3`},
-		{"a layer that is none", "lora_layers: 1,x", `lora_layers: "x" is no number, or range, of layers`},
-		{"a parameter that is none", "schedule_args: x", `schedule_args: optim: "x" is not of the form name=value`},
+		{"a probability that is none", "mix: interleave_under\nmix_probs: a",
+			`mix_probs: "a" does not fit; it must be numbers with commas between`},
+		{"a parameter that is none", "schedule_args: x", `run.yaml:1: schedule_args: "x" has no =`},
 		{"a share of all steps", "eval_steps: 0.2",
 			"eval_steps: 0.2 is a share of all steps: say how many steps, or with eval_epochs how many epochs"},
-		{"a share that is none", "val_size: some", `val_size: "some" does not fit; it must be a number`},
 		{"a mapping", "lr: {a: 1}", "want a single value"},
 		{"nested lists", "kernels: [[a]]", "single values only"},
 		{"the file itself", "config: other.yaml", "config: unknown key"},
@@ -226,20 +232,21 @@ func TestConfigFileTellsOfKeysWithoutMeaning(t *testing.T) {
 	}
 }
 
-// TestTheirNamesAreOfFlags: each name leads to a flag, and none hides a flag of ours.
-func TestTheirNamesAreOfFlags(t *testing.T) {
-	c := (&app{}).trainCommand()
-	for key, name := range theirNames {
-		if c.Flags.Lookup(name) == nil {
-			t.Errorf("%s stands for --%s, which does not exist", key, name)
+// TestConfigPageNamesEveryKey: docs/config.md lists what of LLaMA-Factory's is known.
+func TestConfigPageNamesEveryKey(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testdata.Root(t), "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range Theirs() {
+		if !bytes.Contains(page, []byte("`"+key+"`")) {
+			t.Errorf("docs/config.md does not name %s", key)
 		}
 	}
-	c.Flags.VisitAll(func(f *pflag.Flag) {
-		key := strings.ReplaceAll(f.Name, "-", "_")
-		if _, is := fixed[key]; is || theirNames[key] != "" {
-			t.Errorf("--%s is hidden by LLaMA-Factory's %s", f.Name, key)
-		}
-	})
+}
+
+// TestRemediesAreOfFixedKeys: no other's is ever said.
+func TestRemediesAreOfFixedKeys(t *testing.T) {
 	for key := range remedies {
 		if _, ok := fixed[key]; !ok {
 			t.Errorf("the remedy for %s is never said", key)
@@ -247,39 +254,39 @@ func TestTheirNamesAreOfFlags(t *testing.T) {
 	}
 }
 
-// TestConfigPageNamesEveryKey: docs/config.md lists what of LLaMA-Factory's is known.
-func TestConfigPageNamesEveryKey(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(testdata.Root(t), "docs", "config.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(theirNames)), slices.Collect(maps.Keys(fixed)),
-		slices.Collect(maps.Keys(differs)), withoutMeaning, together) {
-		if !bytes.Contains(page, []byte("`"+key+"`")) {
-			t.Errorf("docs/config.md does not name %s", key)
+func TestWhatIsWrittenIsReadAsItWas(t *testing.T) {
+	write := func(flags *pflag.FlagSet) string {
+		first, rest := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.VisitAll(func(f *pflag.Flag) {
+			if f.Name == "model" {
+				first.AddFlag(f)
+			} else {
+				rest.AddFlag(f)
+			}
+		})
+		var text strings.Builder
+		if err := Write(&text, []Group{{"The model", first}, {"The rest", rest}}); err != nil {
+			t.Fatal(err)
 		}
+		return text.String()
 	}
-}
-
-func TestPrintedConfigIsReadAsItWas(t *testing.T) {
-	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict",
-		"--data", "a.json,b@2", "--data", "c, d", "--eval-size", "0")
+	flags := trainFlags()
+	if err := flags.Parse([]string{"--lr", "3e-5", "--model", "1e5", "--strict", "--force", "--data", "a.json,b@2",
+		"--data", "c, d", "--schedule-args", "=", "--mix-probs", ".5,.5", "--eval-size", "1"}); err != nil {
+		t.Fatal(err)
+	}
+	text := write(flags)
+	again, _, err := trainWith(t, text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v in\n%s", err, text)
 	}
-	var text, again bytes.Buffer
-	if err := new(configFile).write(&text, first); err != nil {
-		t.Fatal(err)
+	if text != write(again) || !strings.HasPrefix(text, "# The model\nmodel: \"1e5\"\n# The rest\n") {
+		t.Errorf("printed\n%s\nread and printed\n%s", text, write(again))
 	}
-	second, _, err := trainWith(t, text.String())
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, &text)
-	}
-	if err := new(configFile).write(&again, second); err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != again.String() || !strings.Contains(text.String(), `model: "1e5"`) {
-		t.Errorf("printed\n%s\nread and printed\n%s", &text, &again)
+	for _, name := range []string{"force", "config", "print_config", "resume"} {
+		if strings.Contains(text, "\n"+name+":") {
+			t.Errorf("%s is written", name)
+		}
 	}
 }
 
@@ -289,9 +296,8 @@ func FuzzConfigFile(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c := (&app{stdout: io.Discard, stderr: progress.New(io.Discard, io.Discard)}).trainCommand()
-		s := settings{file: "run.yaml", command: c, given: map[string]bool{}, from: map[string]string{}}
-		if err := s.read([]byte(text)); err != nil && !strings.HasPrefix(err.Error(), "run.yaml") {
+		_, err := commandOf(trainFlags()).Read("run.yaml", []byte(text), nil)
+		if err != nil && !strings.HasPrefix(err.Error(), "run.yaml") {
 			t.Errorf("error %q does not name the file", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package main
+package configfile
 
 import (
 	"cmp"
@@ -13,8 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/preference"
 )
 
@@ -165,14 +163,14 @@ func (s *settings) score() error {
 		s.say("compute_accuracy", "each token counts the same, whatever answer it is in")
 	}
 	best := s.command.Flags.Lookup("best-metric").Value.String()
-	loss := best == "" || best == trainer.BestLoss
+	loss := best == "" || best == bestLoss
 	if !loss {
 		if _, err := s.put("metric", best); err != nil {
 			return err
 		}
 	}
 	if greater := s.values["greater_is_better"]; greater != "" && (greater == "true") == loss {
-		return fmt.Errorf("greater_is_better is %s, but %s is better the %s it is", greater, cmp.Or(best, trainer.BestLoss),
+		return fmt.Errorf("greater_is_better is %s, but %s is better the %s it is", greater, cmp.Or(best, bestLoss),
 			map[bool]string{true: "lower", false: "higher"}[loss])
 	}
 	return nil
@@ -195,7 +193,7 @@ func (s *settings) report(theirs bool) error {
 	for to := range strings.SplitSeq(s.values["report_to"], ",") {
 		to = strings.TrimSpace(to)
 		name, _, _ := strings.Cut(to, "=")
-		_, known := reporters[name]
+		known := slices.Contains(s.command.Reporters, name)
 		switch {
 		case off(to):
 			continue
@@ -236,9 +234,9 @@ func (s *settings) save() error {
 func (s *settings) optimize() error {
 	if s.values["use_muon"] == "true" && !s.given["optim"] {
 		s.from["optim"] = "use_muon"
-		return s.command.Flags.Lookup("optim").Value.Set(string(optim.Muon))
+		return s.command.Flags.Lookup("optim").Value.Set("muon")
 	}
-	if s.from["optim"] != "" && s.values["optim"] == string(optim.SGD) {
+	if s.from["optim"] != "" && s.values["optim"] == "sgd" {
 		_, err := s.put("momentum", "0")
 		return err
 	}

@@ -1,9 +1,4 @@
-package main
-
-import (
-	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/metric"
-)
+package configfile
 
 // notInFile are the flags that say where the file is and what to do with it, the one that
 // no run starts with, and those that are for one terminal or secret.
@@ -12,29 +7,6 @@ var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve",
 // notWritten are flags that a file may have and that tune writes into none: on another
 // machine they would mean another thing.
 var notWritten = []string{"force"}
-
-// before are, for flags that say something in another way, those that come before them, or switch off what they are
-// about.
-var before = map[string][]string{
-	"epochs":       {"steps"},
-	"warmup-ratio": {"warmup"},
-	"save-every":   {"save-epochs"},
-	"eval-every":   {"eval-epochs", "no-eval"},
-	"eval-epochs":  {"no-eval"},
-}
-
-// overridden returns the flags that are not given on the command line, and would come before one that is: what a file
-// or a checkpoint says by them does not count.
-func overridden(given map[string]bool) (names []string) {
-	for flag, others := range before {
-		for _, other := range others {
-			if given[flag] && !given[other] {
-				names = append(names, other)
-			}
-		}
-	}
-	return names
-}
 
 // theirNames are LLaMA-Factory's names for our flags, where they differ by more than
 // underscores.
@@ -87,6 +59,9 @@ var theirNames = map[string]string{
 	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
 
+// Ours returns the flag that LLaMA-Factory has another name for, and "" if the key is no such name.
+func Ours(key string) string { return theirNames[key] }
+
 // byValue are flags that values of their keys stand for, where these are not theirNames'.
 var byValue = map[string]map[string]string{"quantization_bit": {"4": "base-nf4"}}
 
@@ -95,7 +70,8 @@ var byValue = map[string]map[string]string{"quantization_bit": {"4": "base-nf4"}
 var ofSteps = map[string]string{"warmup_steps": "warmup-ratio", "eval_steps": "eval-epochs",
 	"save_steps": "save-epochs"}
 
-// theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
+// theirValues are LLaMA-Factory's spellings of values of ours, by its keys. A test of the command compares ours with
+// the trainer's constants.
 var theirValues = map[string]map[string]string{
 	"lora_target":             {"all": "all-linear"},
 	"max_steps":               {"-1": "0"},
@@ -104,18 +80,19 @@ var theirValues = map[string]map[string]string{
 	"eval_strategy":           {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":                    {"true": "bf16", "false": "float32"},
 	"resize_vocab":            {"true": "64", "false": "0"},
-	"compute_accuracy":        {"true": string(metric.TokenAccuracy), "false": ""},
+	"compute_accuracy":        {"true": "token_accuracy", "false": ""},
 	"train_sampling_strategy": {"random": "false", "group_by_length": "true"},
-	"metric_for_best_model": {"eval_loss": trainer.BestLoss, "accuracy": string(metric.TokenAccuracy),
-		"eval_accuracy": string(metric.TokenAccuracy), "rouge-l": string(metric.RougeL),
-		"eval_rouge-l": string(metric.RougeL), "eval_rouge_l": string(metric.RougeL),
-		"eval_exact_match": string(metric.ExactMatch)},
+	"metric_for_best_model": {"eval_loss": bestLoss, "accuracy": "token_accuracy", "eval_accuracy": "token_accuracy",
+		"rouge-l": "rouge_l", "eval_rouge-l": "rouge_l", "eval_rouge_l": "rouge_l", "eval_exact_match": "exact_match"},
 	"enable_thinking": {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},
 	"disable_gradient_checkpointing": {"true": "false", "false": "true"},
 }
+
+// bestLoss is the value of --best-metric for the loss.
+const bestLoss = "loss"
 
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.

@@ -1,4 +1,4 @@
-package main
+package configfile
 
 import "slices"
 
@@ -64,8 +64,8 @@ var foreign = []struct {
 		"ddp_find_unused_parameters"}},
 }
 
-// foreignSentence says what to do about a key of another program; it is empty for any other.
-func foreignSentence(key string) string {
+// ForeignSentence says what to do about a key of another program; it is empty for any other.
+func ForeignSentence(key string) string {
 	for _, f := range foreign {
 		if slices.Contains(f.keys, key) {
 			return f.sentence
