@@ -75,7 +75,10 @@ func (w *lastWords) String() string {
 	return printable(strings.Join(lines, "; "))
 }
 
+// noThread is how Go's runtime begins to say that it got no thread, in a program that was built without a C compiler.
+const noThread = "runtime: failed to create new OS thread"
+
 func isCrash(line []byte) bool {
-	starts := []string{"panic:", "fatal error:", "runtime/cgo:", "unexpected fault address", "SIG"}
+	starts := []string{"panic:", "fatal error:", "runtime/cgo:", noThread, "unexpected fault address", "SIG"}
 	return slices.ContainsFunc(starts, func(s string) bool { return bytes.HasPrefix(line, []byte(s)) })
 }

@@ -34,6 +34,10 @@ func TestLastWordsKeepTheCause(t *testing.T) {
 		"no thread": {"starting\nruntime/cgo: pthread_create failed: " +
 			"Resource temporarily unavailable\nSIGABRT: abort\nPC=0x1\n",
 			"runtime/cgo: pthread_create failed: Resource temporarily unavailable; SIGABRT: abort; PC=0x1"},
+		"no thread, without libc": {"starting\nruntime: failed to create new OS thread (have 2 already; errno=11)\n" +
+			"runtime: may need to increase max user processes (ulimit -u)\nfatal error: newosproc\n\nruntime stack:\n",
+			"runtime: failed to create new OS thread (have 2 already; errno=11); " +
+				"runtime: may need to increase max user processes (ulimit -u); fatal error: newosproc"},
 		"a panic": {"starting\npanic: no\n\ngoroutine 1 [running]:\nmain.main()\n" + strings.Repeat("frame\n", 500),
 			"panic: no; goroutine 1 [running]:; main.main()"},
 		"too much": {strings.Repeat("x", 3*maxLastWords) + "\nend\n", strings.Repeat("x", maxLastWords-5) + "; end"},

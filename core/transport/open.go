@@ -236,7 +236,8 @@ func (p *process) whyNotStarted(cause string) (remedy string, is error) {
 // limitNote reminds of limits that a plugin may have run into.
 func (p *process) limitNote() string {
 	note := ""
-	if strings.Contains(p.words.String(), "pthread_create failed") { // Go's last words then
+	words := p.words.String()
+	if strings.Contains(words, "pthread_create failed") || strings.Contains(words, noThread) { // Go's last words then
 		note = "; " + moreThreads + ", or of addresses (ulimit -v)"
 	}
 	if p.opts.MaxMemory == 0 {

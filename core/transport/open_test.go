@@ -80,6 +80,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			"its last words: hello, I am half a library; test_kernels: the other half is missing"},
 		"has no thread": {file("#!/bin/sh\necho runtime/cgo: pthread_create failed: no luck >&2; exit 2\n", 0o700),
 			core.ErrPluginExited, "no luck; raise the limit of processes and threads (ulimit -u"},
+		"has no thread, nor libc": {file("#!/bin/sh\necho 'runtime: failed to create new OS thread (have 2)' >&2; exit 2\n",
+			0o700), core.ErrPluginExited, "(have 2); raise the limit of processes and threads (ulimit -u"},
 		"panics":          {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":           {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
 		"hangs later":     {role("hangs_later"), core.ErrPluginExited, "did not answer within 7s"},
@@ -93,7 +95,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 	}
 	if runtime.GOOS == "windows" { // which has neither modes nor scripts
 		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child", "has no thread",
-			"prints and goes on", "prints an error of the system's"} {
+			"has no thread, nor libc", "prints and goes on", "prints an error of the system's"} {
 			delete(cases, name)
 		}
 	}
