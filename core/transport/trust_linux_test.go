@@ -171,7 +171,7 @@ func TestAPluginThatFillsMemoryDiesAtItsLimit(t *testing.T) {
 	if n := calls("fill memory"); n != 3 {
 		t.Errorf("the kernel ran %d times, want 3", n)
 	}
-	// Which request is the first too many is chance: Go's for its heap, or for what it notes of that, or one for a thread.
+	// Which request is one too many is chance: Go's for its heap, for what it notes of that, or for a thread.
 	said := regexp.MustCompile("(out of memory|cannot allocate memory|pthread_create failed|" + noThread +
 		").*limited to 256 MiB")
 	if h := p.norm.Health(); !said.MatchString(h.LastError) {
