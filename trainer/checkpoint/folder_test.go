@@ -260,7 +260,7 @@ func TestAnEmptyFolderIsNotReplaced(t *testing.T) {
 // TestFilesThatWereStoppedHalfwayFollowTheOthers: a commit to an empty folder that ends in the middle can be repeated.
 func TestFilesThatWereStoppedHalfwayFollowTheOthers(t *testing.T) {
 	out := t.TempDir()
-	left := "final.partial-01234567" // which does not count, and is in the way
+	left := "final.partial-00000000" // which does not count, is in the way, and comes before that of any other number
 	write1(t, filepath.Join(out, left, "run.jsonl"), "")
 	f, err := NewFolder(out)
 	fill(t, f, err, "new")
