@@ -257,7 +257,8 @@ func environment(t *testing.T, home string) []string {
 	t.Helper()
 	env := []string{"HOME=" + home, "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"), "GOBIN=" + bin, "GOWORK=off"}
 	flags := ""
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOFLAGS"} {
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "CGO_ENABLED",
+		"GOFLAGS"} {
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {
 			t.Fatalf("go env %s: %v", name, err)
@@ -274,8 +275,10 @@ func environment(t *testing.T, home string) []string {
 	// No command of a page needs what debuggers do, and benchmarks only have to print something, as often as profiles
 	// need that find where the time goes.
 	env = append(env, "GOFLAGS="+flags+" '-ldflags=-s -w' -benchtime=300x")
-	if temp := os.Getenv("TMPDIR"); temp != "" {
-		env = append(env, "TMPDIR="+temp)
+	for _, name := range []string{"TMPDIR", "GOGC"} {
+		if value := os.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
 	}
 	return env
 }
