@@ -179,7 +179,8 @@ func TestCKernel(t *testing.T) {
 	if strings.Contains(verified, "c_rms_norm computes on") {
 		t.Errorf("it lists what the kernel does not support:\n%s", verified)
 	}
-	verified = tune("kernels", "verify", "c_swiglu", "--skip-case", "memory over 1000|left behind|the same call")
+	verified = tune("kernels", "verify", "c_swiglu", "--skip-case",
+		"memory over|left behind|the same call|any order|at rest|one thread is one|latency")
 	wantLines(t, verified, `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
 		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +10 .* 10 .* not run`)
 	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict", "--kernels-verbose"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
