@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -54,12 +55,15 @@ var tagBegin = regexp.MustCompile(`\{[{%#][-+]?`)
 
 // word is what may stand inside of a tag: a name, a number, a string in either quotes, or an
 // operator, of which those of two characters come before those that they begin with. Jinja
-// also reads 1_000 and 0xff: a letter is taken along here to be refused.
-var word = regexp.MustCompile(`^(?:` +
-	`([\pL\p{Mn}_][\pL\p{Mn}\p{Nd}_]*)|` +
-	`(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[\pL\p{Mn}_]?)|` +
-	`'((?:[^'\\]|\\[\s\S])*)'|"((?:[^"\\]|\\[\s\S])*)"|` +
-	`(==|!=|>=|<=|//|\*\*|[-+/*%~()\[\]{}<>=.:|,;]))`)
+// also reads 1_000 and 0xff: a letter is taken along here to be refused. The letters of all scripts take half a
+// millisecond to compile, which a program that reads no template keeps.
+var word = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` +
+		`([\pL\p{Mn}_][\pL\p{Mn}\p{Nd}_]*)|` +
+		`(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[\pL\p{Mn}_]?)|` +
+		`'((?:[^'\\]|\\[\s\S])*)'|"((?:[^"\\]|\\[\s\S])*)"|` +
+		`(==|!=|>=|<=|//|\*\*|[-+/*%~()\[\]{}<>=.:|,;]))`)
+})
 
 // lexer cuts a template into tokens. It does what jinja2's lexer does with trim_blocks and
 // lstrip_blocks, which chat templates are written for: the newline after a block is dropped,
@@ -208,7 +212,7 @@ func (l *lexer) end(k kind, closing string, sign byte) {
 // word adds a name, number, string or operator. It returns what an operator is.
 func (l *lexer) word() string {
 	rest := l.text[l.pos:]
-	m := word.FindStringSubmatch(rest)
+	m := word().FindStringSubmatch(rest)
 	switch {
 	case m == nil && (rest[0] == '\'' || rest[0] == '"'):
 		panic(l.fail(l.pos, "the string has no end; want %c", rest[0]))
