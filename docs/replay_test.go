@@ -275,7 +275,7 @@ func environment(t *testing.T, home string) []string {
 	// No command of a page needs what debuggers do, and benchmarks only have to print something, as often as profiles
 	// need that find where the time goes.
 	env = append(env, "GOFLAGS="+flags+" '-ldflags=-s -w' -benchtime=300x")
-	for _, name := range []string{"TMPDIR", "GOGC"} {
+	for _, name := range []string{"TMPDIR", "GOGC"} { // which a reader may have set as well
 		if value := os.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}

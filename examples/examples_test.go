@@ -162,7 +162,7 @@ func TestCKernelsCompileWithoutAWarning(t *testing.T) {
 }
 
 // TestCKernel builds the plugins in C as their README says, verifies them like any other, and
-// trains with one. Of the plain loops of swiglu in all sizes, thousands of calls of one size take most of the time:
+// trains with one. Of the plain loops of swiglu in all sizes, thousands of calls take most of the time:
 // those are checked of rms_norm, whose side of the protocol is the same, and by the gate of a new plugin in C.
 func TestCKernel(t *testing.T) {
 	dir := t.TempDir()

@@ -110,7 +110,7 @@ func processor(p Process, f func() error) (used, took time.Duration, err error) 
 
 const (
 	// threadsTime is how long calls are watched for the threads that they use.
-	threadsTime = 150 * time.Millisecond
+	threadsTime = 300 * time.Millisecond
 	// threadsLimit is how many processors a process with one thread may use on average:
 	// the runtime of its language may have a little to do besides.
 	threadsLimit = 1.5

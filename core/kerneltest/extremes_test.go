@@ -42,7 +42,7 @@ func TestReferencesPassSizesAndExtremes(t *testing.T) {
 	}
 }
 
-// verifiedOnly are sizes in which the references meet whenever a plugin of the project is verified in full, as all are
+// verifiedOnly are cases in which the references meet whenever a plugin of the project is verified in full, as all are
 // in the gate: they compute, and are finite in the same places, or a right kernel fails. But the project has no kernel
 // of GELU by itself, and needs a processor with products in bfloat16 for these; and that both references choose the
 // same experts is asked of no plugin.

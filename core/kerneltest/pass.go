@@ -66,7 +66,7 @@ func poison(c *core.Call, with byte) {
 	furnishAll(c)
 }
 
-// furniture are the numbers that are there where a call keeps a part of an output, or adds to it, again and again.
+// furniture are the numbers that are there where a call keeps a part of an output, again and again.
 var furniture = func() []float32 {
 	v := make([]float32, 251)
 	for i := range v {
@@ -78,18 +78,14 @@ var furniture = func() []float32 {
 // furnishAll puts into outputs of which the call keeps a part what is there before it: the same in every run.
 func furnishAll(c *core.Call) {
 	for i, x := range c.Out {
-		if c.Keeps(i) {
-			furnish(x)
+		if !c.Keeps(i) {
+			continue
 		}
-	}
-}
-
-// furnish fills a tensor with furniture.
-func furnish(x core.Tensor) {
-	n := min(len(furniture), x.Elems())
-	x.Store(furniture[:n], 0)
-	for n := n * x.DType.Size(); 0 < n && n < len(x.Data); n *= 2 {
-		copy(x.Data[n:], x.Data[:n])
+		n := min(len(furniture), x.Elems())
+		x.Store(furniture[:n], 0)
+		for n := n * x.DType.Size(); 0 < n && n < len(x.Data); n *= 2 {
+			copy(x.Data[n:], x.Data[:n])
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -40,7 +41,7 @@ func (in *inputs) checkSumsOf(ctx context.Context, k core.Kernel, written *core.
 	if err != nil {
 		return []Violation{violation(written.Pass, "", err)}
 	}
-	want := make([]core.Tensor, len(c.Out))
+	want, rng := make([]core.Tensor, len(c.Out)), rand.New(rand.NewPCG(in.Seed, 5))
 	c.Add = make([]bool, len(c.Out))
 	at := 0
 	for _, a := range c.Sig.Out {
@@ -49,7 +50,7 @@ func (in *inputs) checkSumsOf(ctx context.Context, k core.Kernel, written *core.
 			want[i] = written.Out[i]
 			fill(c.Out[i].Data, poisons[0]) // a large number, as float32: what is added to that is seen
 			if c.Add[i] {
-				want[i] = sumWith(written.Out[i], c.Out[i])
+				want[i] = sumWith(rng, written.Out[i], c.Out[i])
 			}
 		}
 		at += a.Count
@@ -69,12 +70,13 @@ func (in *inputs) checkSumsOf(ctx context.Context, k core.Kernel, written *core.
 	return violations
 }
 
-// sumWith fills to with furniture, and returns its sums with x.
-func sumWith(x, to core.Tensor) core.Tensor {
-	furnish(to)
+// sumWith fills to with random numbers, and returns their sums with those of x. Nothing less will do: what is there
+// has all digits of float32, and another output has something else.
+func sumWith(rng *rand.Rand, x, to core.Tensor) core.Tensor {
 	sum := core.NewTensor(core.Float32, x.Shape...)
 	there, sums := to.Float32s(), sum.Float32s()
 	for i, v := range x.Float32s() {
+		there[i] = float32(rng.NormFloat64())
 		sums[i] = there[i] + v
 	}
 	return sum

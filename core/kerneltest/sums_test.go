@@ -78,6 +78,12 @@ func TestKernelsThatAddAreFoundOut(t *testing.T) {
 				dst[len(dst)-1] = x[len(x)-1]
 			}
 		}, "in a call that adds"},
+		"rounds what is there": {func(add bool, dst, x []float32) {
+			for i, v := range dst {
+				dst[i] = core.BFloat16ToFloat32(core.Float32ToBFloat16(v))
+			}
+			addOrCopy(add, dst, x)
+		}, "in a call that adds"},
 		"adds unasked": {func(_ bool, dst, x []float32) { addOrCopy(true, dst, x) }, "other bits"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,6 +109,32 @@ func TestOneFlagForAllOutputsIsFoundOut(t *testing.T) {
 	if want := "in a call that adds"; !errors.Is(err, core.ErrWrongResult) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}
+}
+
+// TestWhatIsThereBelongsToOneOutput: a kernel adds to each output what was there in the first.
+func TestWhatIsThereBelongsToOneOutput(t *testing.T) {
+	cases := kerneltest.CasesFor(core.Linear, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Out: 5,
+		Bias: true})
+	err := kerneltest.Check(firstForAll{summing{reference.Kernel(core.Linear), addOrCopy}}, cases)
+	if want := "in a call that adds"; !errors.Is(err, core.ErrWrongResult) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+type firstForAll struct{ summing }
+
+func (k firstForAll) Backward(ctx context.Context, c *core.Call) error {
+	if c.Adds() {
+		var first []float32
+		for i, x := range c.Out {
+			if c.Add[i] && first == nil {
+				first = x.Float32s()
+			} else if c.Add[i] {
+				copy(x.Float32s(), first)
+			}
+		}
+	}
+	return k.summing.Backward(ctx, c)
 }
 
 type anyFlag struct{ summing }
