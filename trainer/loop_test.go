@@ -256,7 +256,8 @@ func TestConfigErrorsNameTheFlag(t *testing.T) {
 		"trainer.Optimizer.Momentum is 1, must be below 1": func(c *trainer.Config) {
 			c.Optimizer.Kind, c.Optimizer.Momentum = optim.SGD, 1
 		},
-		"only sgd and muon have one": func(c *trainer.Config) { c.Optimizer.Momentum = 0.5 },
+		"only sgd and muon have one":                               func(c *trainer.Config) { c.Optimizer.Momentum = 0.5 },
+		"trainer.Optimizer.Kind is \"lion_32bit\"; it takes adamw": func(c *trainer.Config) { c.Optimizer.Kind = "lion_32bit" },
 		"it is for muon alone": func(c *trainer.Config) {
 			c.Optimizer.Kind, c.Optimizer.MuonMatchRMS = optim.SGD, true
 		},

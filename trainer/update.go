@@ -43,8 +43,8 @@ func (o Optimizer) validate(accumulate int, adapters bool) error {
 		return errors.New("trainer.Optimizer.Weights is bf16, but adapters are trained, which are float32; their base is " +
 			"stored as its files have it: leave it out")
 	}
-	if _, err := optim.ParseKind(o.name()); err != nil {
-		return fmt.Errorf("trainer.Optimizer.Kind: %w", err)
+	if err := nearest.OneOf("trainer.Optimizer.Kind", o.name(), optim.Kinds()...); err != nil {
+		return err
 	}
 	if !(o.Momentum < 1) {
 		return fmt.Errorf("trainer.Optimizer.Momentum is %g, must be below 1", o.Momentum)

@@ -140,6 +140,8 @@ func TestNewRefuses(t *testing.T) {
 		{"momentum of one", Config{Kind: SGD, Beta1: 0.9, Beta2: 0.9, Eps: 1e-8, Momentum: 1}, []Param{p}, "momentum is 1"},
 		{"an unknown kind", Config{Kind: "adam_mini", Beta1: 0.9, Beta2: 0.9, Eps: 1e-8}, []Param{p},
 			`unknown optimizer "adam_mini"`},
+		{"another program's name", Config{Kind: "lion_32bit", Beta1: 0.9, Beta2: 0.9, Eps: 1e-8}, []Param{p},
+			`unknown optimizer "lion_32bit"`},
 		{"another shape", good, []Param{{Name: "w", Shape: []int{2, 2}, Value: make([]float32, 3)}}, "w has 3 elements"},
 		{"same name twice", good, []Param{p, p}, "given twice"},
 	}

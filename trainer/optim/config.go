@@ -44,7 +44,11 @@ func ParseKind(name string) (Kind, error) {
 	if k := aliases[name]; k != "" {
 		return k, nil
 	}
-	return "", fmt.Errorf("optim: unknown optimizer %q; known: %s", name, strings.Join(Kinds(), ", "))
+	return "", unknown(name)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("optim: unknown optimizer %q; known: %s", name, strings.Join(Kinds(), ", "))
 }
 
 // Config says which optimizer it is, and holds its constants.
@@ -74,7 +78,14 @@ func (k Kind) DefaultMomentum() float64 {
 	return 0
 }
 
-// Validate reports every constant that is out of range.
+// HasBetas reports whether the optimizer has AdamW's betas. Muon updates by AdamW what is no matrix.
+func (k Kind) HasBetas() bool { return k != SGD && k != Adafactor }
+
+// HasEps reports whether it has AdamW's epsilon.
+func (k Kind) HasEps() bool { return k.HasBetas() && k != Lion }
+
+// Validate reports every constant that is out of range, and an optimizer that does not exist; transformers' names are
+// for ParseKind.
 func (c Config) Validate() error {
 	var errs []error
 	need := func(ok bool, format string, v float64) {
@@ -82,8 +93,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, v))
 		}
 	}
-	if _, err := ParseKind(string(cmp.Or(c.Kind, AdamW))); err != nil {
-		errs = append(errs, err)
+	if k := string(cmp.Or(c.Kind, AdamW)); !slices.Contains(Kinds(), k) {
+		errs = append(errs, unknown(k))
 	}
 	// Written so that a NaN fails, too.
 	need(c.Beta1 >= 0 && c.Beta1 < 1, "beta1 is %v; want 0 <= beta1 < 1", c.Beta1)
