@@ -281,35 +281,6 @@ func (t *trainFlags) check(c *Command) error {
 	return cmp.Or(c.misuse(t.config.Validate()), t.heeded(c))
 }
 
-// heeded refuses flags of the command line that nothing heeds. In a file, or a checkpoint, they may stand beside what
-// turns them off.
-func (t *trainFlags) heeded(c *Command) error {
-	if t.resume != nil {
-		return nil
-	}
-	config, saves := t.config, t.config.Checkpoints
-	for _, f := range []struct {
-		names  []string
-		heeded bool
-		needed string
-	}{
-		{preferenceFlags, config.Preference.Enabled(), "a --stage of preferences, such as dpo"},
-		{[]string{"keep"}, saves.SaveEvery > 0 || saves.SaveEpochs > 0,
-			"--save-every or --save-epochs: no checkpoint is saved"},
-		{[]string{"eval-every", "eval-epochs"}, !saves.NoEval, "evaluations, which --no-eval leaves out"},
-		{[]string{"early-stopping-threshold"}, saves.Patience > 0, "--early-stopping: no evaluation ends the run"},
-		{[]string{"max-new-tokens"}, config.Metric.Name != "", "--metric: no answers are written"},
-		{[]string{"pad-vocab"}, config.Words.Any(), "--add-tokens or the like: the model does not grow"},
-	} {
-		for _, name := range f.names {
-			if !f.heeded && t.file.given[name] {
-				return c.usagef("--%s is given without %s", name, f.needed)
-			}
-		}
-	}
-	return nil
-}
-
 // fitModel reads the model's config.json: whether there is one, and how long its
 // sequences may be.
 func (t *trainFlags) fitModel(c *Command) error {
