@@ -40,9 +40,12 @@ func (a *app) help(commands []*Command, args []string) error {
 			printTable(a.stdout, found)
 			return nil
 		}
-		c, _, err := find(commands, args)
+		c, rest, err := find(commands, args)
 		if err != nil {
 			return err
+		}
+		if len(rest) > 0 {
+			return &usageError{fmt.Errorf("unknown command %q", strings.Join(args, " ")), "tune help " + c.Name}
 		}
 		a.printHelp(c)
 	}
