@@ -37,10 +37,11 @@ func output(t *testing.T, name string, args ...string) string {
 
 // inFolder runs the tune of a folder there, with a folder of plugins.
 func inFolder(t *testing.T, dir, plugins string) func(args ...string) string {
+	cache := t.TempDir()
 	return func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(filepath.Join(dir, "tune"), append(args, "--plugin-dir", plugins)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+cache)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)

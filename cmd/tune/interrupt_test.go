@@ -40,7 +40,7 @@ func startUnread(t *testing.T, dir string, flags ...string) (cmd *exec.Cmd, out 
 		"--data", "text.txt",
 		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved"}, flags...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cacheDir(t))
+	cmd.Env = environment(t)
 	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)

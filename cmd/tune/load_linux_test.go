@@ -133,7 +133,7 @@ type loaded struct {
 func startLoaded(t *testing.T, dir string, args []string) *loaded {
 	t.Helper()
 	s := &loaded{cmd: exec.Command("tune", args...)}
-	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=", "XDG_CACHE_HOME="+cacheDir(t))
+	s.cmd.Dir, s.cmd.Env = dir, environment(t)
 	pipe, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,17 @@ func pluginDir(t *testing.T) string {
 // and not by every test.
 func cacheDir(t *testing.T) string {
 	t.Helper()
-	return filepath.Join(filepath.Dir(pluginDir(t)), "cache")
+	root, err := plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "cache")
+}
+
+// environment is what tune is started with: the default of --kernels is its own, and what it remembers stays here.
+func environment(t *testing.T) []string {
+	t.Helper()
+	return append(os.Environ(), "TUNE_KERNELS=", "XDG_CACHE_HOME="+cacheDir(t))
 }
 
 // tinyConfigs are models whose sizes tests know, by their model_type.

@@ -33,7 +33,7 @@ func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 	}
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(script, args...)
-		cmd.Env = append(os.Environ(), ourMachines())
+		cmd.Env = append(environment(t), ourMachines())
 		return cmd
 	}
 	removeLeftMachines(t, script)

@@ -57,8 +57,8 @@ func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_orte_tmpdir_base="+sessionDir(t), "XDG_CACHE_HOME="+cacheDir(t), "XDG_CONFIG_HOME="+t.TempDir())
+	cmd.Env = append(environment(t), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_orte_tmpdir_base="+sessionDir(t), "XDG_CONFIG_HOME="+t.TempDir())
 	return cmd
 }
 

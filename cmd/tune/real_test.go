@@ -82,7 +82,7 @@ func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
 			"--eval-data", held,
 			"--steps", steps, "--batch", "4", "--seq", "128", "--lr", lr, "--weight-decay", "0", "--out", out)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cacheDir(t))
+		cmd.Env = environment(t)
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, bytes.TrimSpace(output))
 		}

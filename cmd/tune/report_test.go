@@ -28,7 +28,7 @@ func TestARunInABrowser(t *testing.T) {
 	dir, plugins := modelAndText(t, "qwen3_moe"), pluginDir(t)
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "tune", args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=")
+		cmd.Dir, cmd.Env = dir, environment(t)
 		return cmd
 	}
 	train := run("--kernels", "all", "--plugin-dir", plugins, "--model", "m", "--data", "text.txt", "--seq", "16",

@@ -50,7 +50,7 @@ func tuneIn(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("tune", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TUNE_KERNELS=")
+	cmd.Env = environment(t)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	t.Cleanup(func() {
