@@ -20,13 +20,9 @@ var widths = map[string][]string{
 // TestThePageOpensInABrowser as it is, with its policy, without a complaint.
 func TestThePageOpensInABrowser(t *testing.T) {
 	s := start(t, &parrot{says: "x", wait: ready}, plainTemplate, nil)
-	for name, flags := range widths {
-		t.Run(name, func(t *testing.T) {
-			p := browser.Open(t, s.url, 2*time.Second, flags...)
-			if p.Console != nil || !strings.Contains(p.DOM, "<option>m</option><option>base</option>") {
-				t.Errorf("the console has %q\n%s", p.Console, p.DOM)
-			}
-		})
+	p := browser.Open(t, s.url, 2*time.Second)
+	if p.Console != nil || !strings.Contains(p.DOM, "<option>m</option><option>base</option>") {
+		t.Errorf("the console has %q\n%s", p.Console, p.DOM)
 	}
 }
 
