@@ -310,8 +310,11 @@ func (p *process) close() {
 	if p.stopped() {
 		return
 	}
-	close(p.closed)
 	t := time.AfterFunc(closeGrace, p.cancel)
+	if at := p.client.ReattachConfig(); at != nil && at.Protocol == wire.GreetRPC {
+		p.client.Client() // which Kill would do, and forget the connection where the process has ended, see Wait
+	}
+	close(p.closed)
 	var err error
 	if p.link != nil {
 		err = p.link.hangUp(p.spawned.ended, hangUpGrace)

@@ -13,9 +13,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -138,9 +138,9 @@ func TestAPluginThatOthersCanWriteIsNotStarted(t *testing.T) {
 	}
 }
 
-// started is a plugin's process that has shaken hands, answers RPCs, and whose socket nobody
-// has connected to.
-func started(t *testing.T) (address net.Addr, dir string) {
+// started is a plugin's process that has shaken hands, answers RPCs, and whose socket, in a folder, nobody has
+// connected to.
+func started(t *testing.T) (p *process, dir string) {
 	t.Helper()
 	exe, err := openExecutable(native, pluginPath(t, "plugin"), "")
 	if err != nil {
@@ -155,21 +155,45 @@ func started(t *testing.T) (address net.Addr, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, sum, dir, nil)
-	if err != nil {
+	if p, err = newProcess(quiet(Options{Portable: true}).withDefaults(), exe, sum, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.end)
 	if err := p.start(); err != nil {
 		t.Fatalf("%v; %s", err, p.words)
 	}
-	return p.client.ReattachConfig().Addr, dir
+	return p, dir
 }
+
+// TestAProcessThatNobodyConnectedToLeavesNothing: go-plugin connects to the one it is to end, and would forget the
+// connection, which goes on trying, where it knows that the process has ended.
+func TestAProcessThatNobodyConnectedToLeavesNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p, _ := started(t)
+	p.link = slowLink{nil, t, p}
+	p.end()
+	eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// slowLink takes until go-plugin knows of the end of a process.
+type slowLink struct {
+	link
+	t *testing.T
+	p *process
+}
+
+func (s slowLink) hangUp(<-chan struct{}, time.Duration) error {
+	eventually(s.t, "the news that the process has ended", s.p.client.Exited)
+	return nil
+}
+
+func (slowLink) close() error { return nil }
 
 // TestNobodyElseGetsAnAnswerFromAPlugin: who finds the socket while it is there needs the
 // certificate that the host has made for this one process.
 func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
-	address, _ := started(t)
+	p, _ := started(t)
+	address := p.client.ReattachConfig().Addr
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +229,8 @@ func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
 
 // TestTheSocketIsInAFolderOfTheUserAlone: and the folder goes once the host is connected.
 func TestTheSocketIsInAFolderOfTheUserAlone(t *testing.T) {
-	address, dir := started(t)
+	p, dir := started(t)
+	address := p.client.ReattachConfig().Addr
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)
