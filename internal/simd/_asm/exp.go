@@ -140,14 +140,14 @@ func gated(v isa) {
 		[]string{"dgate", "dup", "dy", "gate", "up"},
 		"for i := range dgate {", "	g, s := gate[i], sigmoid(gate[i])", "	silu, d, u := g*s, dy[i], up[i]",
 		"	dup[i] = d * silu", "	dgate[i] = d * u * (s + silu*(1-s))", "}")
-	l.run(1, func(int) {
+	l.runApart("dup", func() reg.VecVirtual {
 		slope, silu := l.siluGrad(l.load("gate"))
 		d, u := l.load("dy"), l.load("up")
 		VMULPS(d, u, u)
 		VMULPS(u, slope, slope)
 		VMULPS(d, silu, silu)
-		l.store(silu, "dup")
 		l.store(slope, "dgate")
+		return silu
 	})
 	l.end()
 }
