@@ -18,6 +18,7 @@ import (
 	"github.com/seed98097648/tune/plugins/linked"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 const benchLong = `Measure what fused kernels are worth on this machine: the same model, weights
@@ -147,9 +148,31 @@ func (b *benchFlags) readConfig(c *Command) ([]byte, error) {
 	return config, nil
 }
 
+// checkModel refuses a model that the flags do not fit before the machine is measured.
+func (b *benchFlags) checkModel(config []byte) (err error) {
+	mem := transport.NewShapes("tensors")
+	defer closing(mem, &err)
+	if b.config == "" {
+		_, err = shape(b.train, mem)
+		return err
+	}
+	options, err := b.train.LoadOptions()
+	if err != nil {
+		return err
+	}
+	m, err := models.NewWith(config, mem, options)
+	if err != nil {
+		return fmt.Errorf("--config: %s: %w", b.config, err)
+	}
+	return cmp.Or(b.train.CheckLength(m), b.train.CheckParts(m))
+}
+
 func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) {
 	config, err := b.readConfig(c)
 	if err != nil {
+		return err
+	}
+	if err := b.checkModel(config); err != nil {
 		return err
 	}
 	o := bench.Options{Config: b.train, ModelJSON: config, Steps: b.steps, Kernels: b.kernels,

@@ -123,6 +123,9 @@ type answer struct {
 }
 
 func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
+	if _, err := corpus.ResolveEval(e.Data.Eval, e.Data.Dir); err != nil { // before the weights are read
+		return fmt.Errorf("--data: %w", err)
+	}
 	in, err := e.open(ctx, a, c)
 	if err != nil {
 		return err

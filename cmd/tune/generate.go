@@ -17,6 +17,8 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/records"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -210,6 +212,15 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 	if err != nil {
 		return err
 	}
+	var template *chat.Template
+	if g.chat.on { // that there is none is said before the weights are read
+		if _, err := c.readConfig(&g.Config); err != nil {
+			return err
+		}
+		if template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, g.chat.template); err != nil {
+			return err
+		}
+	}
 	w, err := a.newWriting(ctx, c, g)
 	if err != nil {
 		return err
@@ -218,7 +229,7 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 	if !g.chat.on {
 		return a.write(ctx, w, w.tokenizer.Encode(prompt, true), g)
 	}
-	talk, err := a.newConversation(w, &g.chat, &g.inferenceFlags)
+	talk, err := a.newConversation(w, &g.chat, template)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed98097648/tune/internal/amount"
-	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/generate"
@@ -73,13 +72,10 @@ type conversation struct {
 	missed   int // of these, without an answer
 }
 
-func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
-	c := &conversation{writing: w}
+func (a *app) newConversation(w *writing, f *chatFlags, t *chat.Template) (*conversation, error) {
+	c := &conversation{writing: w, template: t}
 	var err error
 	if c.vars, err = f.args.Vars(); err != nil {
-		return nil, err
-	}
-	if c.template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, f.template); err != nil {
 		return nil, err
 	}
 	a.noteMissing(f.template, c.template.Missing(w.tokenizer.Encode))

@@ -201,6 +201,9 @@ func (a *app) newBatchWriter(ctx context.Context, c *Command, g *generateFlags, 
 		return nil, err
 	}
 	if needs {
+		if _, err := c.readConfig(&g.Config); err != nil {
+			return nil, err
+		}
 		if b.template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, g.chat.template); err != nil {
 			return nil, err
 		}

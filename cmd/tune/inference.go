@@ -75,6 +75,11 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	if in.tokenizer, _, err = trainer.LoadTokenizer(f.Model, f.LoRA.Adapter); err != nil {
 		return nil, cmp.Or(models.Verify(f.Model, f.LoRA.Adapter), err)
 	}
+	// What is wrong with the kernels is said before the weights are read.
+	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})
+	if err != nil {
+		return nil, err
+	}
 	if in.memory, err = memoryFor(f.kernels.kernels); err != nil {
 		return nil, err
 	}
@@ -87,8 +92,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong "+
 			"together", f.Model, n, in.model.Vocab())
 	}
-	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})
-	return in, err
+	return in, nil
 }
 
 // holds refuses a model whose weights take more memory than there is in all, 0 for unknown, before they are read.

@@ -16,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Options say what to measure.
@@ -75,6 +76,25 @@ func (o Options) validate() error {
 	return nil
 }
 
+// checkKernels reports a name that nobody has, and a run that cannot be read, before anything is measured.
+func (o Options) checkKernels() error {
+	for _, variant := range o.Kernels {
+		reg, selection := o.kernelsOf(variant)
+		sel, err := core.ParseSelection(selection)
+		switch {
+		case err != nil:
+		case sel.From != "":
+			_, err = placement.Read(sel.From)
+		default:
+			_, err = reg.CheckNames(sel)
+		}
+		if err != nil {
+			return fmt.Errorf("bench: variant %s: %w", variant, err)
+		}
+	}
+	return nil
+}
+
 // Run builds one model for each variant, all with equal weights, lets each make one step
 // to warm up, and then measures: in every round each variant makes two steps on the same
 // batch, of which the second counts, and every other round goes through the variants
@@ -90,6 +110,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	o.Config = o.WithDefaults()
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
 	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
+	if err := o.checkKernels(); err != nil {
+		return nil, err
+	}
 	release, err := simd.Use(o.Threads)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
