@@ -296,6 +296,18 @@ func (c *Command) oneOf(flag, value string, known ...string) error {
 	return c.misuse(nearest.OneOf("--"+flag, value, known...))
 }
 
+// notStdout refuses -, which some flags have for standard output, of those that name a file or folder: it would
+// become one of that name.
+func (c *Command) notStdout(kind string, flags ...string) error {
+	for _, flag := range flags {
+		if f := c.Flags.Lookup(flag); f != nil && f.Value.String() == "-" { // plan checks as train does
+			return c.usagef("--%s is -, but this cannot go to standard output: name a %s, or ./- for one that is called -",
+				flag, kind)
+		}
+	}
+	return nil
+}
+
 // didYouMean suggests the known name that was likely meant, formatted by show, or nothing
 // if there is none.
 func didYouMean(typed string, known []string, show func(name string) string) string {

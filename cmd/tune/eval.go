@@ -90,6 +90,9 @@ func (e *evalFlags) check(c *Command) error {
 	if len(e.Data.Eval) == 0 {
 		return c.usagef("--data is not given: name the text to measure on")
 	}
+	if err := c.notStdout("file", "predictions"); err != nil {
+		return err
+	}
 	if err := checkWritable(e.predictions); err != nil {
 		return fmt.Errorf("--predictions: %w", err)
 	}

@@ -49,6 +49,9 @@ func (a *app) exportCommand() *Command {
 				return c.usagef("--%s is missing: export needs --model and --gguf", needed)
 			}
 		}
+		if err := c.notStdout("file", "gguf", "modelfile"); err != nil {
+			return err
+		}
 		if o.Type != "" {
 			if err := c.oneOf("type", o.Type, gguf.TypeNames()...); err != nil {
 				return err

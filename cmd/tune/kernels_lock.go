@@ -32,6 +32,9 @@ func (a *app) kernelsLockCommand() *Command {
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	p.add(f)
 	return c.finish(func(ctx context.Context, _ []string) error {
+		if err := c.notStdout("file", "lock"); err != nil {
+			return err
+		}
 		l, err := a.lock(ctx, &p, update)
 		if err != nil {
 			return err

@@ -28,6 +28,9 @@ func (a *app) mergeCommand() *Command {
 				return c.usagef("--%s is missing: merge needs --model, --adapter and --out", needed)
 			}
 		}
+		if err := c.notStdout("folder", "out"); err != nil {
+			return err
+		}
 		a.saves = true
 		mem, err := newMemory()
 		if err != nil {

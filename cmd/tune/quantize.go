@@ -71,6 +71,9 @@ func (q *quantizeFlags) check(c *Command) error {
 			return c.usagef("--%s is missing: quantize needs --model, --out and --scheme", needed)
 		}
 	}
+	if err := c.notStdout("folder", "out"); err != nil {
+		return err
+	}
 	if err := c.oneOf("scheme", q.scheme, trainer.Schemes()...); err != nil {
 		return err
 	}
