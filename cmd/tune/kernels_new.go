@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -57,6 +58,9 @@ func (a *app) kernelsNewCommand() *Command {
 		switch {
 		case p.C && (fast || source != ""):
 			return c.usagef("--fast and --source are for plugins in Go")
+		case p.C && !slices.Contains(scaffold.InC(), op):
+			return c.usagef("--lang c: there is no kernel of %s in C to start from, but of %s; docs/protocol.md has what "+
+				"one needs", op, strings.Join(scaffold.InC(), ", "))
 		case p.C:
 			first = "make"
 		default:

@@ -209,7 +209,7 @@ func (p Plugin) cKernel(files map[string][]byte) error {
 		productsInC: productsInC} {
 		text, err := examples.C.ReadFile("c_kernel/" + from)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no kernel in C of %s to start from, but of %s; docs/protocol.md has what one needs", p.Op, strings.Join(inC(), ", "))
+			return fmt.Errorf("there is no kernel in C of %s to start from, but of %s; docs/protocol.md has what one needs", p.Op, strings.Join(InC(), ", "))
 		}
 		if err != nil {
 			return err
@@ -225,8 +225,8 @@ func (p Plugin) cKernel(files map[string][]byte) error {
 // productsInC is the file with products of matrices, which some kernels in C need.
 const productsInC = "tune_products.h"
 
-// inC returns the ops that there is a kernel in C of.
-func inC() []string {
+// InC returns the ops that there is a kernel in C of.
+func InC() []string {
 	var ops []string
 	for _, op := range core.Ops() {
 		if _, err := fs.Stat(examples.C, "c_kernel/"+string(op)+".c"); err == nil {
