@@ -162,10 +162,51 @@ func tooLarge(input string, limit float64) func(runFunc, *core.Call) error {
 	return where(func(c *core.Call) bool { return most(c, input) > limit })
 }
 
-const combined = "combinations of facts"
+const (
+	combined   = "combinations of facts"
+	nanToInt8  = "a nan among numbers that become int8"
+	idleExpert = "nan in an expert of no token"
+)
+
+// zeroIsOne is what is done to the scale of a row of zeros, done to an input.
+func zeroIsOne(input string) func(runFunc, *core.Call) error {
+	return changed(input, func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if x == 0 {
+				v[i] = 1
+			}
+		}
+	})
+}
+
+// timesIdle adds to an output what experts that no token goes to have, times 0, as where all experts are computed.
+func timesIdle(output string) func(runFunc, *core.Call) error {
+	return after(output, func(c *core.Call, v []float32) {
+		if c.Facts.Layout != core.Packed {
+			return
+		}
+		down := make([]float32, c.Input("down").Elems())
+		c.Input("down").Load(down, 0)
+		each := len(down) / c.Facts.Experts
+		for e := range c.Facts.Experts {
+			if !slices.Contains(c.Input("expert_ids").Int32s(), int32(e)) {
+				v[0] += 0 * down[e*each]
+			}
+		}
+	})
+}
 
 // blindValues are bugs in what arithmetic does at its ends.
 var blindValues = []blind{
+	{"a scale of 0 taken for 1", "scales of 0", core.LinearW8A8, zeroIsOne("weight_scale")},
+	{"a scale of 0 taken for 1 before attention", "scales of 0", core.AttentionPre, zeroIsOne("k_weight_scale")},
+	{"a scale of 0 taken for 1 in down", "scales of 0", core.SharedExpertFFN, zeroIsOne("down_scale")},
+	{"no NaN in a scale behind int8", "nan and inf in the rest", core.LinearW8A8, lost("weight_scale")},
+	{"no NaN in a bias behind int8", "nan and inf in the rest", core.LinearW8A8, lost("bias")},
+	{"no NaN in the largest h", nanToInt8, core.SharedExpertFFN, lost("gate_scale")},
+	{"no NaN in the largest number of a norm", nanToInt8, core.AttentionPre, lost("norm_weight")},
+	{"experts of no token, times 0", idleExpert, core.MoEExperts, timesIdle("y")},
+	{"gradients of experts of no token, times 0", idleExpert, core.MoEExperts, timesIdle("dx")},
 	{"exp beyond 709", "far out on the curve", core.SwiGLU, func(run runFunc, c *core.Call) error {
 		if c.Facts.Layout != core.Separate {
 			return run(c)

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -36,7 +37,14 @@ func Extremes(op core.Op) []Case {
 				add("nan and inf in weights", 9, opdef.Both(opdef.EachThird(0, activations...), opdef.NotFinite(weights...)))
 			}
 			if len(rest) > 0 {
-				add("nan and inf in the rest", 29, opdef.NotFinite(rest...))
+				add("nan and inf in the rest", 29, opdef.NotFinite(rest...), func(f *core.Facts) {
+					if f.Scaling != "" { // columns of which one number is not finite, and some without
+						f.Out, f.HeadDim = min(f.Out, 1)*13, min(f.HeadDim, 1)*14
+					}
+				})
+			}
+			if scales := scalesOf(op, f); len(scales) > 0 { // as those of rows of zeros may be
+				add("scales of 0", 9, opdef.EachThird(0, scales...))
 			}
 			if len(activations) > 0 {
 				add("smallest activations", 9, opdef.Each(opdef.Tiny(d), activations...))
@@ -66,7 +74,8 @@ func beyond(from int, names ...string) opdef.Edit {
 }
 
 // inputsOf are the activations that the forward pass starts from, the weights of floating point, and what else there
-// is of that, beside caches: biases, scales, adapters, tables. Scales of activations in int8 are never infinite.
+// is of that, beside caches: biases, scales, adapters, tables. Where activations become int8, what comes before that
+// is left out.
 func inputsOf(op core.Op, f core.Facts) (activations, weights, rest []string) {
 	forward, _ := core.NewSignature(op, core.Forward, f)
 	for _, a := range forward.In {
@@ -75,7 +84,7 @@ func inputsOf(op core.Op, f core.Facts) (activations, weights, rest []string) {
 			activations = append(activations, a.Name)
 		case a.DType == f.WeightDType && a.DType != core.Int8 && a.DType != core.NF4 && a.Shape[0] > 0:
 			weights = append(weights, a.Name)
-		case a.DType == core.Float32 && len(a.Shape) < 3 && f.Scaling == "" && op != core.SharedExpertFFN:
+		case a.DType == core.Float32 && len(a.Shape) < 3 && (!becomesInt8(op, f) || behindInt8(a.Name)):
 			rest = append(rest, a.Name)
 		}
 	}
@@ -83,6 +92,27 @@ func inputsOf(op core.Op, f core.Facts) (activations, weights, rest []string) {
 		activations = nil
 	}
 	return activations, weights, rest
+}
+
+// scalesOf are the scales that an op has for each row of a weight.
+func scalesOf(op core.Op, f core.Facts) (names []string) {
+	forward, _ := core.NewSignature(op, core.Forward, f)
+	for _, a := range forward.In {
+		if strings.HasSuffix(a.Name, "_scale") && a.Shape[0] > 1 {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// becomesInt8 reports whether activations do.
+func becomesInt8(op core.Op, f core.Facts) bool { return f.Scaling != "" || op == core.SharedExpertFFN }
+
+// behindInt8 reports whether an input of an op whose activations become int8 has its part after that: a number in
+// it that is not finite must not spoil more than the columns that it is of.
+func behindInt8(name string) bool {
+	before := []string{"input_scale", "norm_bias", "gate_scale", "up_scale", "gate_up_scale"}
+	return (strings.HasSuffix(name, "_scale") || strings.HasSuffix(name, "bias")) && !slices.Contains(before, name)
 }
 
 // upstream are the gradients that the backward pass starts from.

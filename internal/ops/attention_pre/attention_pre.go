@@ -42,6 +42,10 @@ var Op = &opdef.Op{Name: core.AttentionPre,
 	},
 	Extremes: func(f core.Facts, add opdef.Adder) {
 		add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(f.DType, 2, "x", "residual"))
+		if f.Scaling != "" {
+			add("a nan among numbers that become int8", 5, opdef.SingleNaN("norm_weight"),
+				func(f *core.Facts) { f.Dim = 37 })
+		}
 	},
 	Axes:  axes(),
 	Large: []opdef.Large{{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.HeadDim, f.RotaryDim = 70, 22, 18 }}},

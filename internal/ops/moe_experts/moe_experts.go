@@ -10,6 +10,7 @@ package moeexperts
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -186,10 +187,31 @@ func expertExtremes(f core.Facts, add opdef.Adder) {
 		}
 		return many - f.TopK + k
 	}), func(f *core.Facts) { f.Experts = many })
+	add("nan in an expert of no token", 29, opdef.Both(routed(func(t, k int) int {
+		return ((t+k)%(f.Experts-1) + idle + 1) % f.Experts
+	}), spoiled))
 	if f.Routing == core.RoutingAny {
 		add("weights of any size", 29, weights(func(t, k int, v float64) float64 {
 			return []float64{-v, 0, 1e4 * v, 1e-4 * v, -1}[(t+k)%5]
 		}))
+	}
+}
+
+// idle is the expert that spoiled is about.
+const idle = 1
+
+// spoiled makes all weights of an expert NaN, which must reach nothing if no token goes there, not even times 0.
+func spoiled(in map[string][]core.Tensor) {
+	for _, name := range []string{"gate", "up", "gate_up", "down"} {
+		x, from, each := in[name], 0, 0
+		if len(x) == 0 {
+			continue
+		}
+		if each = x[0].Elems(); len(x) == 1 { // packed
+			each /= x[0].Shape[0]
+			from = idle * each
+		}
+		x[min(idle, len(x)-1)].Store(slices.Repeat([]float32{float32(math.NaN())}, each), from)
 	}
 }
 

@@ -34,6 +34,8 @@ var Op = &opdef.Op{Name: core.SharedExpertFFN,
 	},
 	Extremes: func(f core.Facts, add opdef.Adder) {
 		add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(f.DType, 2, "x"))
+		add("a nan among numbers that become int8", 5, opdef.SingleNaN("gate_scale", "gate_up_scale"),
+			func(f *core.Facts) { f.Intermediate = 37 })
 	},
 	Axes: []opdef.Axis{
 		opdef.TokensAxis(4102, func(f *core.Facts) { f.Dim, f.Intermediate = 3, 2 }),
