@@ -284,6 +284,21 @@ var blindSizes = []blind{
 			n := c.Input("query_lens").Int32s()[0]
 			return n > 32 && c.Input("seq_lens").Int32s()[0]-n > 64
 		})},
+	{"rests of rows and columns at once, without an adapter", "sizes of all at once", core.Linear,
+		where(func(c *core.Call) bool {
+			f := c.Facts
+			return f.Products == core.BFloat16 && f.Rank == 0 && !f.Bias && !f.Frozen && tokens(c) > 8 && tokens(c)%8 == 5 &&
+				f.Out > 8 && f.Out%8 != 0
+		})},
+	{"one token of rests without an adapter", "sizes of all, one token", core.Linear, where(func(c *core.Call) bool {
+		return c.Facts.Products == core.BFloat16 && c.Facts.Rank == 0 && !c.Facts.Bias && tokens(c) == 1 &&
+			c.Facts.Dim > 16 && c.Facts.Dim%16 != 0 && c.Facts.Out > 16 && c.Facts.Out%16 != 0
+	})},
+	{"rests of blocks and of a head at once, without a window", "sizes of all at once", core.PagedAttention,
+		where(func(c *core.Call) bool {
+			f := c.Facts
+			return f.Window == 0 && f.HeadDim > 8 && f.HeadDim%8 != 0 && f.BlockSize > 8 && f.BlockSize%8 != 0
+		})},
 	{"a window over 64 of several heads", "large in all sizes", core.PagedAttention,
 		where(func(c *core.Call) bool { return c.Facts.Window > 64 && c.Facts.KVHeads > 1 })},
 	{"only of packed gates, beyond 4,096", "large intermediate", core.SwiGLU, where(func(c *core.Call) bool {

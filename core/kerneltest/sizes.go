@@ -13,8 +13,8 @@ import (
 // Sizes returns cases of op that differ in one size at a time, the others being small, and
 // some that are large in all: for each axis every size up to 130 and some beyond, up to
 // more than 65,536 where an op can have that. Kinds of use and storage types after the first
-// of an op have all axes run through the sizes up to 34 together, each with another one, and
-// fewer large ones; kinds whose products are rounded are computed by other code, and the first of
+// of an op have fewer large ones; all of them have the axes run through the sizes up to 34
+// together, each with another one. Kinds whose products are rounded are computed by other code, and the first of
 // them is a first one, too. They are many, and Examine runs them; in a test, they take Run some seconds.
 func Sizes(op core.Op) []Case {
 	return sizes(op, func(core.Facts) error { return nil })
@@ -49,9 +49,8 @@ func sizes(op core.Op, supports func(core.Facts) error) []Case {
 func sizesOf(op core.Op, f core.Facts, i, j int) []Case {
 	var cases []Case
 	axes := ops.Of(op).Axes
-	if i+j > 0 {
-		cases = append(cases, atOnce(op, f, axes)...)
-	} else {
+	cases = append(cases, atOnce(op, f, axes)...)
+	if i+j == 0 {
 		cases = append(cases, withTokens(op, f, axes, "one token", 1, 0)...)
 		cases = append(cases, withTokens(op, f, axes, "whole rows", fullRows, opdef.SomeRests-1)...)
 		cases = append(cases, largeOfOneToken(op, f, axes)...)
@@ -104,7 +103,23 @@ func withTokens(op core.Op, f core.Facts, axes []opdef.Axis, of string, tokens, 
 	return together(op, f, axes, "sizes of all, "+of, more, func(u *opdef.Use) { u.Tokens = tokens })
 }
 
+// together has cases with all axes, and if some of these make another use of this one, such as the rank of an adapter
+// or a window, with those that do not: a kernel has other code for uses without.
 func together(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int, edit func(u *opdef.Use)) []Case {
+	cases := otherSizes(op, f, axes, kind, more, edit)
+	own := slices.DeleteFunc(slices.Clone(axes), func(a opdef.Axis) bool {
+		u := opdef.Use{Facts: f, Tokens: 5, Positions: ops.Of(op).Positions}
+		a.Set(&u, 2)
+		return slices.ContainsFunc(choices, func(c choice) bool { return c.Of(u.Facts) != c.Of(f) })
+	})
+	if len(own) < len(axes) {
+		cases = append(cases, otherSizes(op, f, own, kind, more, edit)...)
+	}
+	return cases
+}
+
+// otherSizes has each of the axes at another size than the others.
+func otherSizes(op core.Op, f core.Facts, axes []opdef.Axis, kind string, more int, edit func(u *opdef.Use)) []Case {
 	var cases []Case
 	for n := 1; n <= opdef.SomeRests; n += max(1, len(axes)-1) {
 		cases = append(cases, sized(op, f, kind, n, func(u *opdef.Use, n int) {
