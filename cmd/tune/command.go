@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -303,6 +304,16 @@ func (c *Command) notStdout(kind string, flags ...string) error {
 		if f := c.Flags.Lookup(flag); f != nil && f.Value.String() == "-" { // plan checks as train does
 			return c.usagef("--%s is -, but this cannot go to standard output: name a %s, or ./- for one that is called -",
 				flag, kind)
+		}
+	}
+	return nil
+}
+
+// inUTF8 refuses what is not, of flags whose value is a text for the model.
+func (c *Command) inUTF8(flags ...string) error {
+	for _, flag := range flags {
+		if f := c.Flags.Lookup(flag); f != nil && !utf8.ValidString(f.Value.String()) {
+			return c.usagef("--%s is not UTF-8: which encoding does the terminal have, or the file that it comes from?", flag)
 		}
 	}
 	return nil

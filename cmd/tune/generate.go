@@ -145,7 +145,8 @@ func (g *generateFlags) check(c *Command) error {
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
-	return cmp.Or(c.notStdout("file", "out"), c.misuse(g.sampling.Validate()), g.chat.check(c), g.size.check(c))
+	return cmp.Or(c.notStdout("file", "out"), c.inUTF8("prompt", "stop", "system"), c.misuse(g.sampling.Validate()),
+		g.chat.check(c), g.size.check(c))
 }
 
 // asked reports whether there is a prompt.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -187,18 +188,15 @@ func (a *app) talkLines(ctx context.Context, c *conversation, terminal, quiet bo
 // go on, from the beginning.
 func (a *app) answer(ctx context.Context, c *conversation, question string, terminal, quiet bool) error {
 	c.asked++
+	if !utf8.ValidString(question) {
+		return a.unanswered(c, "the question is not UTF-8: which encoding has what it comes from?", terminal)
+	}
 	r, err := c.ask(ctx, question, func(text string) error {
 		_, err := io.WriteString(a.stdout, text)
 		return err
 	})
 	if errors.Is(err, generate.ErrFull) {
-		c.missed++
-		a.note("%v; /reset begins another conversation", c.full(err))
-		if !terminal {
-			_, err = fmt.Fprintln(a.stdout) // or the next answer would stand in its place
-			return err
-		}
-		return nil
+		return a.unanswered(c, fmt.Sprintf("%v; /reset begins another conversation", c.full(err)), terminal)
 	}
 	if err != nil {
 		return err
@@ -213,6 +211,17 @@ func (a *app) answer(ctx context.Context, c *conversation, question string, term
 		return errStopped
 	}
 	return nil
+}
+
+// unanswered says why a question has no answer.
+func (a *app) unanswered(c *conversation, why string, terminal bool) error {
+	c.missed++
+	a.note("%s", why)
+	if terminal {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.stdout) // or the next answer would stand in its place
+	return err
 }
 
 // maxLine is as much as a question may have, in bytes.

@@ -278,8 +278,8 @@ func (t *trainFlags) check(c *Command) error {
 	if t.config.Model == "" {
 		t.config = demo.Config(t.config, t.changed)
 	}
-	return cmp.Or(c.notStdout("folder", "out"), c.notStdout("file", "ref-cache"), c.misuse(t.config.Validate()),
-		t.heeded(c))
+	return cmp.Or(c.notStdout("folder", "out"), c.notStdout("file", "ref-cache"),
+		c.inUTF8("system", "add-tokens", "add-special-tokens"), c.misuse(t.config.Validate()), t.heeded(c))
 }
 
 // fitModel reads the model's config.json: whether there is one, and how long its

@@ -58,6 +58,10 @@ func newModel(t *testing.T, config []byte, seed uint64) *models.Model {
 	return m
 }
 
+func TestSwishIsSiLU(t *testing.T) {
+	newModel(t, family("qwen3", with("hidden_act", "swish")), 1)
+}
+
 func TestConfigurationErrorsNameTheField(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -123,6 +123,9 @@ func (c *Config) Complete() error {
 	c.MaxPositionEmbeddings = cmp.Or(c.MaxPositionEmbeddings, 2048)
 	c.RMSNormEps = cmp.Or(c.RMSNormEps, new(1e-6))
 	c.Activation = cmp.Or(c.Activation, "silu")
+	if c.HiddenAct == "swish" { // the same function, by another of transformers' names
+		c.HiddenAct = "silu"
+	}
 	c.HiddenAct = cmp.Or(c.HiddenAct, c.Activation)
 	positive("head_dim", c.HeadDim)
 	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads,
