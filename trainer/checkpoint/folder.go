@@ -29,6 +29,8 @@ type Folder struct {
 	last []string // names of files; not nil if the files join others at path, see Run.Finish
 	own  bool     // path is to have no other files
 	sums sums
+
+	missing map[string]error // files that could not be written, and why
 }
 
 // KeptError is the error of files that could not get their place, and are whole in another.
@@ -67,28 +69,45 @@ func NewFolder(path string) (*Folder, error) {
 // Path returns where to write the file of the given name until the commit.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
-// WriteFile writes a file of the folder, or of one in it if the name has a slash. It reaches the disk at the commit.
+// WriteFile writes a file of the folder, or of one in it if the name has a slash. It reaches the disk at the commit,
+// which fails if the file could not be written and was not again.
 func (f *Folder) WriteFile(name string, data []byte) error {
-	// Somebody may have tidied up what a run of hours had begun.
-	if err := os.MkdirAll(filepath.Dir(f.Path(name)), 0o777); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := os.WriteFile(f.Path(name), data, 0o644); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	f.sums.set(name, sha256.Sum256(data))
-	return nil
+	return f.write(name, func(path string) (sum [sha256.Size]byte, err error) {
+		// Somebody may have tidied up what a run of hours had begun.
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return sum, fmt.Errorf("checkpoint: %w", err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return sum, fmt.Errorf("checkpoint: %w", err)
+		}
+		return sha256.Sum256(data), nil
+	})
 }
 
 // WriteTensors is Write of a file of the folder.
 func (f *Folder) WriteTensors(name string, tensors []Named, metadata map[string]string) error {
-	if err := os.MkdirAll(f.dir, 0o777); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	sum, err := write(f.Path(name), tensors, metadata)
+	return f.write(name, func(path string) (sum [sha256.Size]byte, err error) {
+		if err := os.MkdirAll(f.dir, 0o777); err != nil {
+			return sum, fmt.Errorf("checkpoint: %w", err)
+		}
+		if sum, err = write(path, tensors, metadata); err != nil {
+			return sum, fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
+		}
+		return sum, nil
+	})
+}
+
+// write notes the checksum of a file that is written, or that there is none.
+func (f *Folder) write(name string, write func(path string) ([sha256.Size]byte, error)) error {
+	sum, err := write(f.Path(name))
 	if err != nil {
-		return fmt.Errorf("checkpoint: cannot write %s: %w", f.Path(name), err)
+		if f.missing == nil {
+			f.missing = map[string]error{}
+		}
+		f.missing[name] = err
+		return err
 	}
+	delete(f.missing, name)
 	f.sums.set(name, sum)
 	return nil
 }
@@ -100,6 +119,9 @@ func (f *Folder) WriteTensors(name string, tensors []Named, metadata map[string]
 func (f *Folder) Commit() error {
 	if f.dir == "" {
 		return fmt.Errorf("checkpoint: output folder %s was committed or aborted before", f.path)
+	}
+	for _, err := range f.missing {
+		return err
 	}
 	if err := f.writeSums(); err != nil {
 		return err

@@ -171,10 +171,8 @@ func TestCommitLooksAgain(t *testing.T) {
 func TestAFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	f, err := NewFolder(filepath.Join(t.TempDir(), "out"))
 	fill(t, f, err, "new")
-	for _, name := range []string{"folder", SumsFile} {
-		if err := os.Mkdir(f.Path(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Mkdir(f.Path("folder"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	for what, err := range map[string]error{"a file": f.WriteFile("folder", nil),
 		"a file below a file": f.WriteFile("config.json/a", nil), "tensors": f.WriteTensors("folder", nil, nil)} {
@@ -182,10 +180,44 @@ func TestAFileThatCannotBeWrittenIsAnError(t *testing.T) {
 			t.Errorf("%s: no error", what)
 		}
 	}
-	if err := errors.Join(f.WriteFile("a", nil), f.Commit()); err == nil {
+	f, err = NewFolder(filepath.Join(t.TempDir(), "out"))
+	fill(t, f, err, "new")
+	if err := errors.Join(os.Mkdir(f.Path(SumsFile), 0o755), f.WriteFile("a", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err == nil {
 		t.Error("a folder without its checksums was committed")
 	}
 	wantNames(t, filepath.Dir(f.path), filepath.Base(f.dir))
+}
+
+// TestAFileThatCouldNotBeWrittenIsNotForgotten by a caller that goes on; the same file may be written after all.
+func TestAFileThatCouldNotBeWrittenIsNotForgotten(t *testing.T) {
+	for name, write := range map[string]func(*Folder) error{
+		"f":             func(f *Folder) error { return f.WriteFile("f", []byte("f")) },
+		"in/f":          func(f *Folder) error { return f.WriteFile("in/f", []byte("f")) },
+		"f.safetensors": func(f *Folder) error { return f.WriteTensors("f.safetensors", nil, nil) },
+	} {
+		dir := filepath.Join(t.TempDir(), "out")
+		f, err := NewFolder(dir)
+		fill(t, f, err, "{}")
+		if err := os.MkdirAll(f.Path(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		failed := write(f)
+		if failed == nil {
+			t.Fatalf("%s: a file took the place of a folder", name)
+		}
+		if err := f.Commit(); !errors.Is(err, failed) {
+			t.Errorf("%s: the commit's error is %v, want %v", name, err, failed)
+		}
+		if err := os.Remove(f.Path(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(write(f), f.Commit(), Verify(dir)); err != nil {
+			t.Errorf("%s: written again: %v", name, err)
+		}
+	}
 }
 
 // TestTheFirstNameThatIsFree has no folder and no claim; where it cannot be known, that is an error.
