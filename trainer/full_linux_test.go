@@ -2,6 +2,10 @@ package trainer_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/os/sandbox"
@@ -35,6 +39,32 @@ func TestADiskThatIsFullAtTheEndCostsNoLineOfTheJournal(t *testing.T) {
 		}
 		if r.End == nil || len(r.Steps) != s.Steps {
 			t.Errorf("the journal has %d of %d steps, and the end %+v", len(r.Steps), s.Steps, r.End)
+		}
+	})
+}
+
+// TestAModelThatFindsNoPlaceIsAnError that names each place that was tried.
+func TestAModelThatFindsNoPlaceIsAnError(t *testing.T) {
+	sandbox.FullDisk(t, func(t *testing.T, limit func(size uint64), lift func()) {
+		j := job(t)
+		j.Hooks.OnStep = endAt(2, func() { limit(1) })
+		var asked []bool
+		j.Unsaved = func(_ context.Context, u trainer.Unsaved) bool {
+			asked = append(asked, u.Nowhere)
+			return false
+		}
+		_, err := j.Run(t.Context())
+		lift()
+		if err == nil || !slices.Equal(asked, []bool{false, true}) {
+			t.Fatalf("error %v; whether no place was left when it asked for room: %v", err, asked)
+		}
+		for _, place := range []string{filepath.Dir(j.Config.Out), os.TempDir()} {
+			if !strings.Contains(err.Error(), "nor in "+place+": ") {
+				t.Errorf("the error does not name %s: %v", place, err)
+			}
+		}
+		if left, err := os.ReadDir(filepath.Dir(j.Config.Out)); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
 		}
 	})
 }

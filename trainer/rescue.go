@@ -91,12 +91,13 @@ func (o *output) elsewhere(model models.Saved, files []File) (string, error) {
 	}
 	var errs []error
 	for _, dir := range append(dirs, os.TempDir()) {
-		place, err := filepath.Abs(filepath.Join(dir, name))
-		if err == nil {
-			place, err = o.saveAs(place, model, files)
+		place := filepath.Join(dir, name)
+		if abs, err := filepath.Abs(place); err == nil {
+			place = abs
 		}
+		saved, err := o.saveAs(place, model, files)
 		if err == nil {
-			return place, nil
+			return saved, nil
 		}
 		errs = append(errs, fmt.Errorf("nor in %s: %w", filepath.Dir(place), err))
 	}
@@ -115,7 +116,7 @@ func roomFor(model models.Saved, path string) error {
 	return nil
 }
 
-// saveAs saves the model under a name that path has been given a number for.
+// saveAs saves the model under a name that path has been given a number for, and returns it.
 func (o *output) saveAs(path string, model models.Saved, files []File) (_ string, err error) {
 	if err := roomFor(model, path); err != nil {
 		return "", err
@@ -124,7 +125,7 @@ func (o *output) saveAs(path string, model models.Saved, files []File) (_ string
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, claim.Close()) }()
+	defer claim.Close() // the model is saved whether that goes or not
 	f, err := checkpoint.NewFolder(path)
 	if err != nil {
 		return "", err
@@ -139,5 +140,9 @@ func (o *output) saveAs(path string, model models.Saved, files []File) (_ string
 			return "", err
 		}
 	}
-	return path, f.Commit()
+	err = f.Commit()
+	if kept := new(checkpoint.KeptError); errors.As(err, &kept) { // somebody has taken the name
+		return kept.Path, nil
+	}
+	return path, err
 }

@@ -155,6 +155,46 @@ func run1(t *testing.T, j *trainer.Job) *trainer.Summary {
 	return s
 }
 
+// TestNobodysFilesAreTakenForThoseOfARun: a folder with other files is refused, at once and again, and stays as it is.
+func TestNobodysFilesAreTakenForThoseOfARun(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "out")
+	run1(t, long(t, from))
+	for name, resumes := range map[string]bool{"a new run": false, "one that goes on elsewhere": true} {
+		out := filepath.Join(t.TempDir(), "mine")
+		mine := filepath.Join(out, trainer.PredictionsDir, "mine")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(mine), 0o777), os.WriteFile(mine, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		j := long(t, from)
+		if resumes {
+			j = resumed(t, j)
+		}
+		j.Config.Out = out
+		for range 2 { // the folder is not claimed any more
+			if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "not empty") {
+				t.Errorf("%s: error %v", name, err)
+			}
+		}
+		if _, err := os.Stat(mine); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestARunThatGoesOnKeepsItsPredictions, which are those of the evaluations so far.
+func TestARunThatGoesOnKeepsItsPredictions(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	run1(t, long(t, out))
+	kept := filepath.Join(out, trainer.PredictionsDir, "step-3.jsonl")
+	if err := errors.Join(os.Mkdir(filepath.Dir(kept), 0o777), os.WriteFile(kept, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	run1(t, resumed(t, long(t, out)))
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
 // resumed makes j go on from the newest checkpoint of its output folder, if there is one.
 func resumed(t *testing.T, j *trainer.Job) *trainer.Job {
 	t.Helper()

@@ -56,11 +56,12 @@ func (j *Job) newOutput() (_ *output, err error) {
 			left = append(left, PredictionsDir)
 		}
 		o.run, err = checkpoint.OpenRun(c.Out, !own, left...)
-		if err == nil && !own {
-			err = os.RemoveAll(filepath.Join(c.Out, PredictionsDir))
-		}
-		if err == nil && own {
+		switch {
+		case err != nil:
+		case own:
 			err = isNewest(c.Out, from.State.Step)
+		default:
+			err = os.RemoveAll(filepath.Join(c.Out, PredictionsDir))
 		}
 	}
 	if from != nil {
