@@ -47,6 +47,10 @@ func TestADiskThatIsFullAtTheEndCostsNoLineOfTheJournal(t *testing.T) {
 func TestAModelThatFindsNoPlaceIsAnError(t *testing.T) {
 	sandbox.FullDisk(t, func(t *testing.T, limit func(size uint64), lift func()) {
 		j := job(t)
+		here, home, temp := t.TempDir(), t.TempDir(), t.TempDir()
+		t.Chdir(here)
+		t.Setenv("HOME", home)
+		t.Setenv("TMPDIR", temp)
 		j.Hooks.OnStep = endAt(2, func() { limit(1) })
 		var asked []bool
 		j.Unsaved = func(_ context.Context, u trainer.Unsaved) bool {
@@ -58,13 +62,13 @@ func TestAModelThatFindsNoPlaceIsAnError(t *testing.T) {
 		if err == nil || !slices.Equal(asked, []bool{false, true}) {
 			t.Fatalf("error %v; whether no place was left when it asked for room: %v", err, asked)
 		}
-		for _, place := range []string{filepath.Dir(j.Config.Out), os.TempDir()} {
+		for _, place := range []string{filepath.Dir(j.Config.Out), here, home, temp} {
 			if !strings.Contains(err.Error(), "nor in "+place+": ") {
 				t.Errorf("the error does not name %s: %v", place, err)
 			}
-		}
-		if left, err := os.ReadDir(filepath.Dir(j.Config.Out)); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v, %v", left, err)
+			if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
+				t.Errorf("left behind in %s: %v, %v", place, left, err)
+			}
 		}
 	})
 }
